@@ -1,1 +1,11 @@
-//! Under construction.
+//! Tidemill binds the engine to the world: job specs, WebAssembly guests, formats, files, checkpoint storage and the life of a job.
+
+pub mod clock;
+pub mod codec;
+pub mod disk;
+pub mod guest;
+pub mod runtime;
+pub mod sink;
+pub mod source;
+pub mod spec;
+pub mod store;

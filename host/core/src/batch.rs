@@ -1,0 +1,128 @@
+//! The column batch: how records travel from the source to the guest and on to the sink.
+
+use tidemill_wit::columns::{Blobs, BlobsBuf};
+
+/// Where a record came from: the source record that caused it. Records that a timer emits have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The index of the source in the job; [`Origin::NONE`] has `u32::MAX`.
+    pub source: u32,
+    /// The split's id within its source.
+    pub split: u32,
+    /// The record's position in the split: a byte offset, or what else the source counts in.
+    pub position: u64,
+}
+
+impl Origin {
+    /// No source record: a timer was the cause.
+    pub const NONE: Self = Self { source: u32::MAX, split: 0, position: 0 };
+}
+
+/// Records as columns of equal length. A batch on its way to a keyed operator also has the encoded key and its hash for each record;
+/// elsewhere `key` and `hash` are empty.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The records, encoded as their type table says.
+    pub payload: BlobsBuf,
+    /// Event times in milliseconds; meaningless where `timed` is 0.
+    pub timestamp: Vec<i64>,
+    /// Empty if every record has an event time, else 1 or 0 per record.
+    pub timed: Vec<u8>,
+    /// Where the records came from.
+    pub origin: Vec<Origin>,
+    /// The encoded keys, or none.
+    pub key: BlobsBuf,
+    /// The hashes of the keys, or none.
+    pub hash: Vec<u64>,
+}
+
+impl Batch {
+    /// The number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.timestamp.len()
+    }
+
+    /// Whether there are no records.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.timestamp.is_empty()
+    }
+
+    /// The event time of record `row`, if it has one.
+    #[must_use]
+    pub fn time_of(&self, row: usize) -> Option<i64> {
+        match self.timed.get(row) {
+            Some(0) => None,
+            _ => self.timestamp.get(row).copied(),
+        }
+    }
+
+    /// Appends a record without key.
+    pub fn push(&mut self, payload: &[u8], time: Option<i64>, origin: Origin) {
+        self.payload.push(payload);
+        self.push_head(time, origin);
+    }
+
+    /// Appends time and origin of a record whose payload was appended already.
+    pub fn push_head(&mut self, time: Option<i64>, origin: Origin) {
+        if time.is_none() && self.timed.is_empty() {
+            self.timed.resize(self.timestamp.len(), 1);
+        }
+        if time.is_none() || !self.timed.is_empty() {
+            self.timed.push(u8::from(time.is_some()));
+        }
+        self.timestamp.push(time.unwrap_or(0));
+        self.origin.push(origin);
+    }
+
+    /// Appends record `row` of `other`, with its key if it has one.
+    pub fn push_from(&mut self, other: &Self, row: usize) {
+        self.push(other.payload.get(row), other.time_of(row), other.origin.get(row).copied().unwrap_or(Origin::NONE));
+        if let Some(hash) = other.hash.get(row) {
+            self.key.push(other.key.get(row));
+            self.hash.push(*hash);
+        }
+    }
+
+    /// A copy of the records `rows`.
+    #[must_use]
+    pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
+        let mut copy = Self::default();
+        rows.for_each(|row| copy.push_from(self, row));
+        copy
+    }
+
+    /// The payload column.
+    #[must_use]
+    pub fn payloads(&self) -> Blobs<'_> {
+        self.payload.view()
+    }
+
+    /// Removes all records, keeping the capacity.
+    pub fn clear(&mut self) {
+        self.payload.clear();
+        self.timestamp.clear();
+        self.timed.clear();
+        self.origin.clear();
+        self.key.clear();
+        self.hash.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, Origin};
+
+    #[test]
+    fn records_without_time_are_told_apart() {
+        let mut batch = Batch::default();
+        batch.push(b"a", Some(1), Origin::NONE);
+        assert!(batch.timed.is_empty());
+        batch.push(b"b", None, Origin::NONE);
+        batch.push(b"c", Some(3), Origin::NONE);
+        assert_eq!((0..3).map(|row| batch.time_of(row)).collect::<Vec<_>>(), [Some(1), None, Some(3)]);
+        let tail = batch.slice(1..3);
+        assert_eq!((tail.time_of(0), tail.time_of(1), tail.payload.get(1)), (None, Some(3), &b"c"[..]));
+    }
+}

@@ -1,0 +1,106 @@
+//! One error type, sorted by who must act.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// A result of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who must act on an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The job spec, or what it names, is wrong: the user must change it. Never retried.
+    Config,
+    /// A component misbehaved: its author must act. Retried from the last checkpoint.
+    Guest,
+    /// A source or sink failed: retried from the last checkpoint.
+    Connector,
+    /// Checkpoint storage failed: retried from the last checkpoint.
+    Storage,
+    /// Stored data is not what was written. Never retried.
+    Corrupt,
+}
+
+/// What was being done, to which object, what is wrong; causes are chained by [`source`](StdError::source).
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    cause: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error with this message and no cause.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), cause: None }
+    }
+
+    /// An error of [`Kind::Config`].
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(Kind::Config, message)
+    }
+
+    /// An error of [`Kind::Guest`].
+    pub fn guest(message: impl Into<String>) -> Self {
+        Self::new(Kind::Guest, message)
+    }
+
+    /// An error of [`Kind::Connector`].
+    pub fn connector(message: impl Into<String>) -> Self {
+        Self::new(Kind::Connector, message)
+    }
+
+    /// An error of [`Kind::Storage`].
+    pub fn storage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Storage, message)
+    }
+
+    /// An error of [`Kind::Corrupt`].
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(Kind::Corrupt, message)
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// This error as the cause of one of the same kind that says what was being done.
+    #[must_use]
+    pub fn while_doing(self, message: impl Into<String>) -> Self {
+        Self { kind: self.kind, message: message.into(), cause: Some(Box::new(self)) }
+    }
+
+    /// Who must act.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The message and those of all causes, joined by `: `.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        let mut text = self.message.clone();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.cause.as_deref().map(|cause| cause as _)
+    }
+}

@@ -1,0 +1,112 @@
+//! Sources: splits that are read from a position on.
+
+use serde::{Deserialize, Serialize};
+use tidemill_wit::columns::BlobsBuf;
+
+use crate::Result;
+
+/// A part of a source that is read in order by one subtask: a file, a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// Its number within the source, given at discovery and kept for the life of the job.
+    pub id: u32,
+    /// Its name: a path, or topic and partition.
+    pub name: String,
+    /// Where reading goes on: all records before it have been emitted.
+    pub position: u64,
+    /// Whether the split has been read to its end (bounded sources only).
+    pub finished: bool,
+}
+
+/// Connects to one system; shared by all subtasks.
+pub trait Source: Send + Sync {
+    /// The names of all splits that exist now, in a stable order.
+    ///
+    /// # Errors
+    /// The system cannot be listed: a missing file, an unreadable folder, a dead broker.
+    fn discover(&self) -> Result<Vec<String>>;
+
+    /// Opens a split at its position.
+    ///
+    /// # Errors
+    /// The split cannot be read, or is shorter than the position.
+    fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>>;
+
+    /// Whether every split ends. A bounded source is discovered once; an unbounded one again and again.
+    fn bounded(&self) -> bool;
+}
+
+/// Reads one split, record by record, already decoded into the consumer's input type.
+pub trait SplitReader: Send {
+    /// Appends records up to the limit. Must not wait for data.
+    ///
+    /// # Errors
+    /// The split cannot be read further.
+    fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled>;
+
+    /// The position after the last record that `poll` returned, valid or not.
+    fn position(&self) -> u64;
+}
+
+/// How much one poll may return: whatever is reached first.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Records, valid or not.
+    pub rows: usize,
+    /// Bytes of input; one record may exceed it.
+    pub bytes: usize,
+}
+
+/// What a poll found after the records that it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Polled {
+    /// There may be more at once.
+    More,
+    /// Nothing more now.
+    Pending,
+    /// The end of a bounded split.
+    End,
+}
+
+/// The records of one poll.
+#[derive(Clone, Debug, Default)]
+pub struct SourceRows {
+    /// The valid records, encoded as the consumer's input type.
+    pub payload: BlobsBuf,
+    /// Where each valid record begins.
+    pub position: Vec<u64>,
+    /// The records that do not parse or do not fit the type.
+    pub invalid: Vec<InvalidRow>,
+}
+
+impl SourceRows {
+    /// Removes all records, keeping the capacity.
+    pub fn clear(&mut self) {
+        self.payload.clear();
+        self.position.clear();
+        self.invalid.clear();
+    }
+
+    /// The number of records, valid or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.position.len() + self.invalid.len()
+    }
+
+    /// Whether there are no records.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A record that could not be decoded; it goes to the source's `invalid` lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRow {
+    /// Where it begins.
+    pub position: u64,
+    /// What was read.
+    pub raw: Vec<u8>,
+    /// What is wrong with it.
+    pub reason: String,
+}

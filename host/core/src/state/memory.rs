@@ -1,0 +1,3 @@
+//! Under construction.
+/// State in memory.
+pub struct MemoryState;

@@ -1,0 +1,189 @@
+//! Keyed state and timers of one operator's subtask, behind one trait.
+
+mod conformance;
+mod layout;
+mod memory;
+
+use tidemill_wit::descriptor::StateDescriptor;
+
+use crate::Result;
+use crate::detector::{KeyRef, Prefetched, SlotKeys};
+use crate::effects::{TimerOps, Writes};
+use crate::key_group::KeyGroup;
+use crate::time::{Domain, Timestamp};
+
+pub use memory::MemoryState;
+
+/// A slot's entries of a list or map are prefetched whole up to this number.
+pub const PREFETCH_ENTRIES: usize = 64;
+/// A slot's entries of a list or map are prefetched whole up to this many bytes.
+pub const PREFETCH_BYTES: usize = 4096;
+
+/// The keyed state and the timers of one operator's subtask. Ids of states are indexes into the descriptors given at creation. All times
+/// for TTL are processing time; an expired value or entry is never returned (expired once `written + ttl <= now`).
+pub trait KeyedState: Send {
+    /// Fills the columns with the state of the keys.
+    ///
+    /// # Errors
+    /// The backend cannot be read.
+    fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()>;
+
+    /// Appends the value of one map entry (or list element, by its index as big-endian u32) to `into` and returns whether there is one.
+    ///
+    /// # Errors
+    /// The backend cannot be read.
+    fn get_entry(&self, key: KeyRef<'_>, state: u8, entry: &[u8], now: Timestamp, into: &mut Vec<u8>) -> Result<bool>;
+
+    /// Calls `found` with up to `limit` entries in order after `after` (exclusive).
+    ///
+    /// # Errors
+    /// The backend cannot be read.
+    fn scan_entries(&self, scan: &Scan<'_>, now: Timestamp, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()>;
+
+    /// Applies checked writes and timer operations as one unit.
+    ///
+    /// # Errors
+    /// The backend cannot be written.
+    fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()>;
+
+    /// Fills `into` with the timers due up to `horizon` by (time, key group, key), without removing them: all of them, or the first whole
+    /// timestamps that fit `limit`, or, where one timestamp alone has more, its first `limit`.
+    ///
+    /// # Errors
+    /// The backend cannot be read.
+    fn due_timers(&mut self, domain: Domain, horizon: Timestamp, limit: usize, into: &mut DueTimers) -> Result<()>;
+
+    /// Removes the first `count` timers of `due`.
+    ///
+    /// # Errors
+    /// The backend cannot be written.
+    fn remove_timers(&mut self, domain: Domain, due: &DueTimers, count: usize) -> Result<()>;
+
+    /// The time of the earliest timer.
+    fn next_timer(&self, domain: Domain) -> Option<Timestamp>;
+
+    /// The number of pending timers.
+    fn timer_count(&self, domain: Domain) -> u64;
+
+    /// The number of keys that have state or timers.
+    fn key_count(&self) -> u64;
+
+    /// Removes expired values and entries within bounded work, going on where the last call stopped.
+    ///
+    /// # Errors
+    /// The backend cannot be written.
+    fn expire(&mut self, now: Timestamp) -> Result<()>;
+
+    /// Writes everything, key group by key group in ascending order, in the backend-independent layout of `state/layout.rs`.
+    ///
+    /// # Errors
+    /// The backend cannot be read.
+    fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()>;
+
+    /// Adds what [`snapshot`](Self::snapshot) wrote for one key group. `states` maps the ids of the snapshot to today's; a state that maps
+    /// to `None` is dropped.
+    ///
+    /// # Errors
+    /// The bytes are not such a snapshot.
+    fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()>;
+}
+
+/// Makes the state of each operator's subtask.
+pub trait StateBackend: Send + Sync {
+    /// Empty state for the given descriptors.
+    ///
+    /// # Errors
+    /// The backend cannot be opened.
+    fn open(&self, operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>>;
+}
+
+/// Which entries to scan.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan<'a> {
+    /// The operator key.
+    pub key: KeyRef<'a>,
+    /// The state's id.
+    pub state: u8,
+    /// The entry after which to begin.
+    pub after: Option<&'a [u8]>,
+    /// How many to return at most.
+    pub limit: usize,
+}
+
+/// Due timers with the keys that they belong to: slots are numbered by (key group, key bytes), rows ascend by (time, slot).
+#[derive(Clone, Debug, Default)]
+pub struct DueTimers {
+    /// The distinct keys.
+    pub slots: SlotKeys,
+    /// The slot of each timer.
+    pub slot: Vec<u32>,
+    /// The time of each timer.
+    pub timestamp: Vec<i64>,
+    /// Up to which time a timer registered meanwhile can join: the pass's horizon if all due timers are here, else the last row's time.
+    pub horizon: Timestamp,
+}
+
+impl DueTimers {
+    /// Removes all timers, keeping the capacity.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.slot.clear();
+        self.timestamp.clear();
+    }
+}
+
+/// The state of an operator without keys: none.
+#[derive(Clone, Copy, Debug)]
+pub struct NoState;
+
+impl KeyedState for NoState {
+    fn prefetch(&mut self, _: &SlotKeys, _: Timestamp, into: &mut Prefetched) -> Result<()> {
+        into.clear();
+        Ok(())
+    }
+
+    fn get_entry(&self, _: KeyRef<'_>, _: u8, _: &[u8], _: Timestamp, _: &mut Vec<u8>) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn scan_entries(&self, _: &Scan<'_>, _: Timestamp, _: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&mut self, _: &SlotKeys, _: &Writes, _: &TimerOps, _: Timestamp) -> Result<()> {
+        Ok(())
+    }
+
+    fn due_timers(&mut self, _: Domain, _: Timestamp, _: usize, into: &mut DueTimers) -> Result<()> {
+        into.clear();
+        Ok(())
+    }
+
+    fn remove_timers(&mut self, _: Domain, _: &DueTimers, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn next_timer(&self, _: Domain) -> Option<Timestamp> {
+        None
+    }
+
+    fn timer_count(&self, _: Domain) -> u64 {
+        0
+    }
+
+    fn key_count(&self) -> u64 {
+        0
+    }
+
+    fn expire(&mut self, _: Timestamp) -> Result<()> {
+        Ok(())
+    }
+
+    fn snapshot(&mut self, _: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
+        Ok(())
+    }
+
+    fn restore(&mut self, _: KeyGroup, _: &[u8], _: &[Option<u8>]) -> Result<()> {
+        Ok(())
+    }
+}
