@@ -13,6 +13,11 @@ mod stray;
 mod upload;
 mod write;
 
+#[cfg(test)]
+mod rule;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::path::Path;
 

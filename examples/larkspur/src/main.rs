@@ -17,7 +17,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write DIR/pos-0.jsonl to DIR/pos-5.jsonl and DIR/opening_stock.csv
+    /// Write six files of baskets and the opening stock into DIR
     Generate {
         /// Folder to write to; made if it does not exist, files of the same names are overwritten
         dir: PathBuf,

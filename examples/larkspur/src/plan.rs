@@ -34,6 +34,16 @@ enum Role {
     Lasts,
 }
 
+/// What one key has to do.
+struct Share {
+    key: usize,
+    role: Role,
+    /// Its number among the keys of the role.
+    ordinal: usize,
+    /// Lines beyond those that the role needs.
+    extra: usize,
+}
+
 /// The moments between which a key's sales fall.
 struct Course {
     /// The sale that takes the level to zero or below.
@@ -49,8 +59,8 @@ impl Plan {
         let (sold, unsold) = keys.split_at(counts.sold_keys());
         let mut plan = Self { openings: vec![0; keys.len()], sales: Vec::with_capacity(counts.on_time_lines), emptied: Vec::new() };
         let extra = extra_lines(counts, rng);
-        for (place, (key, (role, ordinal))) in sold.iter().zip(roles(counts)).enumerate() {
-            plan.add(*key, role, ordinal, extra[place], clock, rng);
+        for ((key, (role, ordinal)), extra) in sold.iter().zip(roles(counts)).zip(extra) {
+            plan.add(&Share { key: *key, role, ordinal, extra }, clock, rng);
         }
         for (place, key) in unsold.iter().enumerate() {
             plan.openings[*key] = if place < counts.opens_empty_unsold { at_most_zero(rng) } else { rng.i32(1..=60) };
@@ -58,8 +68,9 @@ impl Plan {
         plan
     }
 
-    /// Adds the sales of one key, `extra` lines more than its role needs, and the opening stock that they make necessary.
-    fn add(&mut self, key: usize, role: Role, ordinal: usize, extra: usize, clock: &Clock, rng: &mut Rng) {
+    /// Adds the sales of one key and the opening stock that they make necessary.
+    fn add(&mut self, share: &Share, clock: &Clock, rng: &mut Rng) {
+        let Share { key, role, ordinal, extra } = *share;
         let first = self.sales.len();
         let store = key / SKUS;
         let Some(course) = course(role, ordinal, store, clock, rng) else {
