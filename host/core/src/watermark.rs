@@ -100,9 +100,7 @@ impl SplitWatermarks {
     /// became idle last (FLINK-38454), then `Idle`.
     pub fn poll(&mut self) -> Option<Progress> {
         let mut open = self.splits.iter().filter(|split| !split.finished).peekable();
-        if open.peek().is_none() {
-            return None;
-        }
+        open.peek()?;
         let all_idle = open.clone().all(|split| split.idle);
         let combined = if all_idle {
             open.map(|split| split.watermark).max()

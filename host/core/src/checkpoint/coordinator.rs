@@ -158,7 +158,7 @@ impl Coordinator {
                 self.ended.insert(worker);
                 self.start_if_due(now)
             }
-            Event::Failed { checkpoint, reason } => self.on_failed(checkpoint, reason, now),
+            Event::Failed { checkpoint, reason } => self.on_failed(checkpoint, &reason, now),
             Event::Stored { checkpoint } => self.on_stored(checkpoint),
             Event::Committed { checkpoint } => self.on_committed(checkpoint, now),
             Event::Stop => {
@@ -183,7 +183,7 @@ impl Coordinator {
             && now.0.saturating_sub(started.0) >= self.options.timeout
         {
             let reason = format!("it did not complete within {} ms", self.options.timeout);
-            return self.on_failed(barrier.checkpoint, reason, now);
+            return self.on_failed(barrier.checkpoint, &reason, now);
         }
         self.start_if_due(now)
     }
@@ -249,7 +249,7 @@ impl Coordinator {
         actions
     }
 
-    fn on_failed(&mut self, id: u64, reason: String, now: Timestamp) -> Vec<Action> {
+    fn on_failed(&mut self, id: u64, reason: &str, now: Timestamp) -> Vec<Action> {
         if self.current() != Some(id) || matches!(self.phase, Phase::Committing { .. }) {
             return Vec::new();
         }

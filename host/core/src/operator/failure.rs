@@ -32,7 +32,9 @@ impl Operator {
                 self.deadlines_in_a_row += 1;
                 if self.deadlines_in_a_row >= MAX_DEADLINES_IN_A_ROW {
                     let uid = &self.settings.uid;
-                    return Err(Error::guest(format!("operator {uid}: {MAX_DEADLINES_IN_A_ROW} calls in a row did not end in time: {reason}")));
+                    return Err(Error::guest(format!(
+                        "operator {uid}: {MAX_DEADLINES_IN_A_ROW} calls in a row did not end in time: {reason}"
+                    )));
                 }
             }
         }
@@ -49,7 +51,10 @@ impl Operator {
         let origin = batch.origin.get(row).copied().unwrap_or(Origin::NONE);
         let place = self.settings.splits.place(origin);
         if self.settings.on_error == OnError::Fail {
-            let at = place.as_ref().map_or_else(|| "a record that a timer emitted".to_owned(), |(source, at)| format!("the record at {at} of source {source}"));
+            let at = place.as_ref().map_or_else(
+                || "a record that a timer emitted".to_owned(),
+                |(source, at)| format!("the record at {at} of source {source}"),
+            );
             return Err(Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid)));
         }
         let value = json_text(&self.settings.factory.descriptor().input, batch.payload.get(row));
@@ -83,14 +88,8 @@ impl Operator {
         }
         self.reads.state.remove_timers(domain, due, 1)?;
         let value = format!("{{\"domain\":\"{domain_name}\",\"timestamp\":{time},\"key\":{key}}}");
-        let letter = DeadLetter {
-            operator: &self.settings.uid.clone(),
-            reason,
-            source: None,
-            position: None,
-            timestamp: Some(time),
-            value: &value,
-        };
+        let letter =
+            DeadLetter { operator: &self.settings.uid.clone(), reason, source: None, position: None, timestamp: Some(time), value: &value };
         self.dead_letter(&letter, env, Origin::NONE)
     }
 

@@ -10,7 +10,7 @@ use tidemill_wit::columns::BlobsBuf;
 use tidemill_wit::descriptor::StateKind;
 
 pub use failure::OnError;
-pub use settings::{Metrics, OperatorSettings};
+pub use settings::{BATCH_ROWS, Metrics, OperatorSettings};
 
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
@@ -81,7 +81,8 @@ impl Operator {
     /// The job must fail: see [`OnError`].
     pub fn process(&mut self, batch: &Batch, env: &mut Env<'_>) -> Result<()> {
         self.metrics.records_in += batch.len() as u64;
-        self.metrics.late_records += (0..batch.len()).filter(|&row| batch.time_of(row).is_some_and(|time| time <= self.watermark.0)).count() as u64;
+        self.metrics.late_records +=
+            (0..batch.len()).filter(|&row| batch.time_of(row).is_some_and(|time| time <= self.watermark.0)).count() as u64;
         let mut rows = 0..batch.len();
         // After a failure whose row is not known, the rest of the batch goes one by one until the bad row is found.
         let mut limit = self.settings.batch_rows;
@@ -175,7 +176,7 @@ impl Operator {
     #[must_use]
     pub fn pass(&self) -> Option<(Domain, Timestamp)> {
         let event = self.event_pass.map(|horizon| (Domain::Event, horizon));
-        event.or(self.processing_pass.map(|horizon| (Domain::Processing, horizon)))
+        event.or_else(|| self.processing_pass.map(|horizon| (Domain::Processing, horizon)))
     }
 
     /// Fires one batch of the pass. Returns the horizon of an event-time pass that has ended with it.
@@ -330,6 +331,7 @@ fn call_context<'a>(watermark: Timestamp, now: Timestamp, slots: &'a SlotKeys, p
 }
 
 /// An error of the host during a call fails the job: the record is not to blame.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn fatal(error: Error) -> Failure {
     Failure::Fatal(error.chain())
 }

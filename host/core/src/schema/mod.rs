@@ -1,15 +1,49 @@
-//! stub
-#![allow(missing_docs, clippy::all, dead_code)]
-pub mod lanes {
-    pub struct DeadLetter<'a> { pub operator: &'a str, pub reason: &'a str, pub source: Option<&'a str>, pub position: Option<&'a str>, pub timestamp: Option<i64>, pub value: &'a str }
-    pub fn encode_dead_letter(_: &DeadLetter<'_>, _: &mut Vec<u8>) {}
-    pub fn encode_invalid(_: &str, _: &str, _: &[u8], _: &mut Vec<u8>) {}
+//! Working with encoded values by their type tables: checking them, picking fields, encoding keys, transcoding, writing them as JSON.
+//!
+//! A value is postcard bytes (`tidemill_wit::schema`). Guests are hostile: whatever is here never panics on bytes or on a table, and costs
+//! time in proportion to the bytes that it reads, if the table has passed [`validate`].
+
+pub mod samples;
+pub mod scalar;
+
+pub mod validate;
+pub mod walk;
+
+pub mod field;
+pub mod key;
+
+pub mod describe;
+pub mod same;
+
+pub mod json;
+pub mod lanes;
+
+pub use describe::describe;
+pub use field::FieldPath;
+pub use json::JsonEncoder;
+pub use key::{KeyEncoder, same_key};
+pub use same::equivalent;
+pub use validate::validate;
+pub use walk::check;
+
+use tidemill_wit::schema::TypeTable;
+
+/// An encoded value as JSON text, for messages: bytes that do not fit the type are shown in hex.
+#[must_use]
+pub fn json_text(table: &TypeTable, payload: &[u8]) -> String {
+    let mut text = Vec::new();
+    match JsonEncoder::new(table.clone()).encode(payload, &mut text) {
+        Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+        Err(_) => format!("\"{}\"", hex(payload)),
+    }
 }
-#[derive(Clone, Debug)]
-pub struct KeyEncoder;
-impl KeyEncoder { pub fn encode(&self, _: &[u8], _: &mut Vec<u8>) -> Result<(), String> { Ok(()) } }
-pub struct FieldPath;
-impl FieldPath { pub fn timestamp(&self, _: &[u8]) -> Result<Option<i64>, String> { Ok(None) } }
-pub fn check(_: &tidemill_wit::schema::TypeTable, _: &[u8]) -> Result<(), String> { Ok(()) }
-pub fn json_text(_: &tidemill_wit::schema::TypeTable, _: &[u8]) -> String { String::new() }
-pub fn describe_key(_: &tidemill_wit::schema::TypeTable, _: &[u8]) -> String { String::new() }
+
+/// An encoded key as people know it, for messages. Keys are stored in their order-preserving form, so this shows their bytes.
+#[must_use]
+pub fn describe_key(_table: &TypeTable, key: &[u8]) -> String {
+    format!("\"{}\"", hex(key))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

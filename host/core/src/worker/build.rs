@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::{OperatorTask, SinkTask, SourceSettings, SourceTask, Task, Worker};
+use crate::Result;
 use crate::exchange::{ByKey, Edge, Outputs, Receiver, channel};
 use crate::key_group::{KeyGroup, range_of};
 use crate::operator::{Operator, OperatorSettings};
@@ -12,7 +13,6 @@ use crate::sink::{Sink, WriterTask};
 use crate::source::Split;
 use crate::state::StateBackend;
 use crate::time::{Domain, Timestamp};
-use crate::Result;
 
 /// A job's sources, operators and sinks, and how they are connected.
 pub struct Graph {
@@ -121,7 +121,12 @@ fn owns_split(split: u32, subtask: u32, setup: &WorkerSetup) -> bool {
     split as usize % setup.wakers.len().max(1) == subtask as usize
 }
 
-fn open_operator(settings: &Arc<OperatorSettings>, subtask: u32, setup: &WorkerSetup, restored: Option<&RestoredOperator>) -> Result<Operator> {
+fn open_operator(
+    settings: &Arc<OperatorSettings>,
+    subtask: u32,
+    setup: &WorkerSetup,
+    restored: Option<&RestoredOperator>,
+) -> Result<Operator> {
     let mut state = setup.backend.open(&settings.uid, subtask, &settings.factory.descriptor().states)?;
     let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
     let mine = range_of(subtask, settings.max_parallelism, parallelism);

@@ -34,7 +34,8 @@ impl Input {
     pub(super) fn next(&mut self) -> Option<Next> {
         let count = self.channels.len();
         let candidates = (0..count).map(|offset| (self.turn + offset) % count.max(1));
-        let ready = candidates.filter(|&index| self.aligner.readable(index) && self.channels.get(index).is_some_and(|channel| !channel.is_empty()));
+        let ready =
+            candidates.filter(|&index| self.aligner.readable(index) && self.channels.get(index).is_some_and(|channel| !channel.is_empty()));
         let index = ready.min_by_key(|&index| self.aligner.watermark_of(index))?;
         self.turn = index + 1;
         let element = self.channels.get_mut(index)?.receive()?;
@@ -42,7 +43,10 @@ impl Input {
             Element::Batch(batch) => Next::Batch(batch),
             Element::Watermark(watermark) => Next::Outcome(self.aligner.watermark(index, watermark)),
             Element::Status(idle) => Next::Outcome(self.aligner.status(index, idle)),
-            Element::Barrier(barrier) => self.aligner.barrier(index, barrier).map_or(Next::Outcome(Outcome::default()), Next::Barrier),
+            Element::Barrier(barrier) => match self.aligner.barrier(index, barrier) {
+                Some(complete) => Next::Barrier(complete),
+                None => Next::Outcome(Outcome::default()),
+            },
             Element::End if self.aligner.end(index) => Next::End,
             Element::End => Next::Outcome(Outcome::default()),
         })

@@ -124,7 +124,8 @@ impl SourceTask {
 
     /// Reads from the split furthest behind that has something. Returns whether one had.
     fn read(&mut self, rows: usize) -> Result<bool> {
-        let mut order: Vec<usize> = (0..self.splits.len()).filter(|&index| self.splits.get(index).is_some_and(|open| open.reader.is_some())).collect();
+        let mut order: Vec<usize> =
+            (0..self.splits.len()).filter(|&index| self.splits.get(index).is_some_and(|open| open.reader.is_some())).collect();
         order.sort_by_key(|&index| (self.watermarks.of(index), index));
         for index in order {
             let Some(OpenSplit { split, reader: Some(reader) }) = self.splits.get_mut(index) else { continue };
@@ -251,7 +252,12 @@ struct Rate {
 
 impl Rate {
     /// How many records may be read now, at most `wanted`.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a budget between 0 and a second's records")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a budget between 0 and a second's records"
+    )]
     fn allowed(&mut self, now: Timestamp, wanted: usize) -> usize {
         let Some(per_second) = self.per_second else { return wanted };
         let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
