@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_wit::descriptor::{LaneDescriptor, StateKind};
+use tidemill_wit::descriptor::{LaneDescriptor, StateDescriptor, StateKind};
 
 use super::{OnError, kinds};
 use crate::detector::{Detector, DetectorFactory, Failure, Table};
@@ -22,6 +22,8 @@ pub struct OperatorSettings {
     pub parameters: Vec<u8>,
     /// The reference tables, in the order of the descriptor.
     pub tables: Arc<[Table]>,
+    /// The keyed states, with what the job spec changes of their declaration.
+    pub states: Vec<StateDescriptor>,
     /// Whether the operator has keys.
     pub keyed: bool,
     /// The number of key groups.
@@ -46,6 +48,7 @@ impl OperatorSettings {
             keyed: descriptor.key.is_some(),
             lanes: descriptor.lanes.clone(),
             kinds: kinds(&descriptor.states),
+            states: descriptor.states.clone(),
             factory,
             parameters,
             tables: Arc::from([]),

@@ -127,7 +127,7 @@ fn open_operator(
     setup: &WorkerSetup,
     restored: Option<&RestoredOperator>,
 ) -> Result<Operator> {
-    let mut state = setup.backend.open(&settings.uid, subtask, &settings.factory.descriptor().states)?;
+    let mut state = setup.backend.open(&settings.uid, subtask, &settings.states)?;
     let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
     let mine = range_of(subtask, settings.max_parallelism, parallelism);
     for (group, bytes) in restored.iter().flat_map(|restored| &restored.groups).filter(|(group, _)| mine.contains(&u32::from(group.0))) {

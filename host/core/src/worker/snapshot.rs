@@ -19,6 +19,8 @@ pub struct WorkerSnapshot {
     pub committables: Vec<(u32, Committable)>,
     /// What must succeed before the checkpoint counts.
     pub jobs: Vec<Job>,
+    /// How many records the worker's sources had read since the job began.
+    pub records_in: u64,
     writer: SnapshotWriter,
     missing: usize,
 }
@@ -31,6 +33,7 @@ impl WorkerSnapshot {
             splits: Vec::new(),
             committables: Vec::new(),
             jobs: Vec::new(),
+            records_in: 0,
             writer: SnapshotWriter::new(checkpoint, worker),
             missing: tasks,
         }
@@ -40,7 +43,10 @@ impl WorkerSnapshot {
     pub(super) fn add(&mut self, task: &mut Task) -> Result<()> {
         self.missing = self.missing.saturating_sub(1);
         match task {
-            Task::Source(task) => self.splits.push((task.settings().index, task.splits())),
+            Task::Source(task) => {
+                self.splits.push((task.settings().index, task.splits()));
+                self.records_in += task.statistics().records;
+            }
             Task::Operator(task) => {
                 let operator = task.operator();
                 // Only an event-time pass is stored: processing-time timers that are due fire after a restore anyway.
