@@ -194,3 +194,6 @@ fn emit(ctx: &mut Context<'_, StockOut>, kind: Kind, since: i64, alert_ts: i64, 
 }
 
 tidemill_sdk::export!(StockOut);
+
+#[cfg(test)]
+mod tests;
