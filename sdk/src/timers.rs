@@ -144,3 +144,6 @@ impl TimeDomain {
         [Self::EventTime, Self::ProcessingTime].into_iter().find(|domain| *domain as u8 == code)
     }
 }
+
+#[cfg(test)]
+mod tests;

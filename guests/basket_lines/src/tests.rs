@@ -1,3 +1,4 @@
+use tidemill_sdk::schema::table_of;
 use tidemill_sdk::testing::Harness;
 
 use super::{Basket, BasketLines, BasketLinesParameters, Item, Line};
@@ -24,4 +25,9 @@ fn baskets_of_the_business_date_become_lines() {
 fn the_business_date_must_be_given() {
     let error = Harness::<BasketLines>::open(&()).map(drop).unwrap_err();
     assert!(error.starts_with("the parameters do not decode as BasketLinesParameters: "), "{error}");
+}
+
+#[test]
+fn what_first_copy_emits_is_what_comes_in() {
+    assert_eq!(table_of::<first_copy::Basket<'_>>(), table_of::<Basket<'_>>());
 }

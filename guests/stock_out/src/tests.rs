@@ -1,4 +1,5 @@
 use tidemill_sdk::Duration;
+use tidemill_sdk::schema::table_of;
 use tidemill_sdk::testing::Harness;
 
 use super::{Alert, Kind, LateLine, Line, Opening, StockOut, StockOutParameters};
@@ -57,6 +58,11 @@ fn a_sale_from_an_empty_shelf_is_a_book_error_once_and_cancels_the_stock_out() {
     check(&[(1, 3), (2, 1), (3, 1), (90, 1)], &[(Kind::BookError, 2, 2, -1)]);
     // After the stock-out it is one as well.
     check(&[(1, 3), (40, 1)], &[(Kind::StockOut, 1, 31, 0), (Kind::BookError, 40, 40, -1)]);
+}
+
+#[test]
+fn goods_that_come_back_do_not_bring_a_second_alert() {
+    check(&[(1, 3), (40, -5), (41, 5)], &[(Kind::StockOut, 1, 31, 0), (Kind::BookError, 40, 40, 5)]);
 }
 
 #[test]
@@ -128,4 +134,9 @@ fn extreme_numbers_do_not_overflow() {
         harness.watermark(i64::MAX).unwrap();
         assert!(alerts(&mut harness).len() <= 1, "{event_ts} {qty}");
     }
+}
+
+#[test]
+fn what_basket_lines_emits_is_what_comes_in() {
+    assert_eq!(table_of::<basket_lines::Line<'_>>(), table_of::<Line<'_>>());
 }
