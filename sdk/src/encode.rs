@@ -32,9 +32,22 @@ pub(crate) fn append<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Res
     postcard::serialize_with_flavor(value, Append(out)).map_err(|error| format!("a {} does not encode: {error}", type_name::<T>()))
 }
 
-/// The name of a type without its path, for messages.
+/// The name of a type without its path and arguments, for messages.
 pub(crate) fn type_name<T: ?Sized>() -> &'static str {
     let full = std::any::type_name::<T>();
-    let plain = full.split_once('<').map_or(full, |(head, _)| head);
-    plain.rsplit_once("::").map_or(full, |(path, _)| full.get(path.len() + 2..).unwrap_or(full))
+    // By bytes: searching in strings would be the larger half of a small component.
+    let end = full.bytes().position(|byte| byte == b'<').unwrap_or(full.len());
+    let start = full.bytes().take(end).rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
+    full.get(start..end).filter(|_| !full.starts_with('(')).unwrap_or(full)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::type_name;
+
+    #[test]
+    fn type_names_are_short() {
+        assert_eq!((type_name::<String>(), type_name::<Vec<String>>(), type_name::<i64>()), ("String", "Vec", "i64"));
+        assert_eq!((type_name::<(i64, String)>(), type_name::<&str>()), ("(i64, alloc::string::String)", "&str"));
+    }
 }

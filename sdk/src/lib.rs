@@ -1,5 +1,5 @@
 //! The guest SDK of Tidemill: write a detector as a [`KeyedProcessFunction`], one record at a time, and [`export!`] it as a WebAssembly
-//! component. The same detector compiles natively.
+//! component. The same detector compiles natively, where `testing::Harness` drives it in unit tests.
 //!
 //! # Layout
 //! In the order in which a batch passes through: [`columns`] come in, [`runner`] walks over the rows and calls the [`function`], whose
@@ -27,6 +27,8 @@ pub mod runner;
 pub mod schema;
 pub mod state;
 pub mod table;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
 pub mod timers;
 
 pub use context::{Context, OpenContext};
@@ -47,10 +49,10 @@ pub use timers::{TimeDomain, Timer};
 #[doc(hidden)]
 pub mod expansion {
     pub use tidemill_wit::descriptor::{Descriptor, TtlUpdate};
-    pub use tidemill_wit::schema::{Content, Field, Shape, TableBuilder, Type, Variant};
+    pub use tidemill_wit::schema::{TableBuilder, Type};
 
     pub use crate::detector::{FieldOptions, Handle, Ids};
     pub use crate::effects::Writes;
-    pub use crate::schema::default_bytes;
+    pub use crate::schema::shape::{ContentOf, FieldOf, ShapeOf, VariantOf, default_bytes, named_type};
     pub use crate::state::is_state;
 }

@@ -156,3 +156,6 @@ fn finish<D: KeyedProcessFunction>(detector: &mut D, fault: Option<String>, effe
 fn not_open() -> BatchFailure {
     BatchFailure::Fatal("the host sent a batch to a detector that is not open".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

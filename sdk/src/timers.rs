@@ -1,7 +1,5 @@
 //! Timers, and the pass that fires them in order.
 
-use std::collections::BTreeMap;
-
 use tidemill_wit::descriptor::time_domain;
 
 use crate::columns::Timers;
@@ -39,8 +37,8 @@ pub(crate) struct Due {
 pub(crate) struct PassMemory {
     /// By row: deleted before it fired.
     skip: Vec<bool>,
-    /// Timers registered during the pass that fire in it, by time and slot, with the row from which they descend.
-    joined: BTreeMap<(i64, u32), u32>,
+    /// Timers registered during the pass that fire in it, by time and slot, the next one last, with the row from which they descend.
+    joined: Vec<((i64, u32), u32)>,
 }
 
 /// One call's timers, by time and slot, and those that join them.
@@ -62,9 +60,9 @@ impl<'b> Pass<'b> {
     pub(crate) fn next(&mut self) -> Option<Due> {
         loop {
             let row = self.row(self.cursor);
-            match self.memory.joined.first_key_value() {
+            match self.memory.joined.last() {
                 Some((joined, _)) if row.is_none_or(|row| *joined < row) => {
-                    let ((timestamp, slot), row) = self.memory.joined.pop_first()?;
+                    let ((timestamp, slot), row) = self.memory.joined.pop()?;
                     return Some(Due { timestamp, slot, row });
                 }
                 _ => {
@@ -86,7 +84,9 @@ impl<'b> Pass<'b> {
         match self.upcoming(at).and_then(|upcoming| self.memory.skip.get_mut(upcoming)) {
             Some(skip) => *skip = false,
             None => {
-                self.memory.joined.entry(at).or_insert(row);
+                if let Err(place) = self.joined(at) {
+                    self.memory.joined.insert(place, (at, row));
+                }
             }
         }
         true
@@ -100,7 +100,9 @@ impl<'b> Pass<'b> {
         match self.upcoming(at).and_then(|upcoming| self.memory.skip.get_mut(upcoming)) {
             Some(skip) => *skip = true,
             None => {
-                self.memory.joined.remove(&at);
+                if let Ok(place) = self.joined(at) {
+                    self.memory.joined.remove(place);
+                }
             }
         }
         true
@@ -113,6 +115,11 @@ impl<'b> Pass<'b> {
 
     fn row(&self, row: usize) -> Option<(i64, u32)> {
         self.timers.timestamp.get(row).copied().zip(self.timers.slot.get(row).copied())
+    }
+
+    /// Where a timer is among those that joined, or would be.
+    fn joined(&self, at: (i64, u32)) -> Result<usize, usize> {
+        self.memory.joined.binary_search_by(|(joined, _)| at.cmp(joined))
     }
 
     /// The row of a timer that has not had its turn.
@@ -137,3 +144,6 @@ impl TimeDomain {
         [Self::EventTime, Self::ProcessingTime].into_iter().find(|domain| *domain as u8 == code)
     }
 }
+
+#[cfg(test)]
+mod tests;

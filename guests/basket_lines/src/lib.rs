@@ -81,3 +81,6 @@ impl KeyedProcessFunction for BasketLines {
 }
 
 tidemill_sdk::export!(BasketLines);
+
+#[cfg(test)]
+mod tests;

@@ -57,3 +57,6 @@ impl KeyedProcessFunction for FirstCopy {
 }
 
 tidemill_sdk::export!(FirstCopy);
+
+#[cfg(test)]
+mod tests;

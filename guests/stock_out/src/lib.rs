@@ -79,6 +79,8 @@ pub struct Stock {
     pub level: i64,
     /// The sale that emptied the shelf, while it is open whether it is out of stock.
     pub out_since: Option<i64>,
+    /// A `STOCK_OUT` was sent.
+    pub stock_out: bool,
     /// A `BOOK_ERROR` was sent.
     pub book_error: bool,
 }
@@ -152,7 +154,10 @@ impl KeyedProcessFunction for StockOut {
         }
         if let Some(since) = stock.out_since.filter(|&since| self.deadline(since) == now) {
             stock.out_since = None;
-            emit(ctx, Kind::StockOut, since, now, stock.level)?;
+            if !stock.stock_out {
+                stock.stock_out = true;
+                emit(ctx, Kind::StockOut, since, now, stock.level)?;
+            }
         }
         self.stock.update(ctx, stock);
         Ok(())
@@ -163,7 +168,7 @@ impl StockOut {
     fn sell(&self, stock: &mut Stock, units: i64, now: i64, ctx: &mut Context<'_, Self>) -> Result<(), Failure> {
         let before = stock.level;
         stock.level = before.saturating_sub(units);
-        // Any sale shows that the shelf was not empty after all.
+        // Any sale shows that the shelf was not empty after all. Its deadline's timer stays: a sale may be buffered for the same time.
         stock.out_since = None;
         if before <= 0 {
             if !stock.book_error {
@@ -194,3 +199,6 @@ fn emit(ctx: &mut Context<'_, StockOut>, kind: Kind, since: i64, alert_ts: i64, 
 }
 
 tidemill_sdk::export!(StockOut);
+
+#[cfg(test)]
+mod tests;

@@ -26,3 +26,6 @@ pub fn derive_schema(input: TokenStream) -> TokenStream {
 pub fn derive_detector(input: TokenStream) -> TokenStream {
     detector::derive(&parse_macro_input!(input as DeriveInput)).unwrap_or_else(syn::Error::into_compile_error).into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! `#[derive(Schema)]`.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
 use syn::{Data, DataEnum, DeriveInput, Error, Fields, GenericParam, Generics, Lifetime, Token, Type, parse_quote};
@@ -31,7 +31,7 @@ pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
             type At<#at> = #name #at_generics;
 
             fn schema(builder: &mut ::tidemill_sdk::expansion::TableBuilder) -> ::tidemill_sdk::expansion::Type {
-                builder.named(::std::any::type_name::<Self>(), #shown, |builder| #shape)
+                ::tidemill_sdk::expansion::named_type(builder, ::std::any::type_name::<Self>(), #shown, #shape)
             }
         }
     })
@@ -61,24 +61,22 @@ fn struct_shape(fields: &Fields, attributes: &Attributes) -> syn::Result<TokenSt
     let kept = kept(fields)?;
     if let Some(field) = kept.first().filter(|_| attributes.transparent && kept.len() == 1) {
         let ty = described(&field.field.ty);
-        return Ok(quote!(::tidemill_sdk::expansion::Shape::Newtype(#ty)));
+        return Ok(quote!(::tidemill_sdk::expansion::ShapeOf::Newtype(#ty)));
     }
     match fields {
         Fields::Named(_) => {
             let fields = named_fields(&kept, attributes.rename_all, attributes.default.as_ref())?;
-            let container = container_default(attributes.default.as_ref());
-            Ok(quote!({ #container ::tidemill_sdk::expansion::Shape::Struct(#fields) }))
+            Ok(quote!(::tidemill_sdk::expansion::ShapeOf::Struct(#fields)))
         }
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 && kept.len() == 1 => {
             let ty = tuple_types(&kept);
-            Ok(quote!(::tidemill_sdk::expansion::Shape::Newtype(#(#ty)*)))
+            Ok(quote!(::tidemill_sdk::expansion::ShapeOf::Newtype(#(#ty)*)))
         }
         Fields::Unnamed(_) => {
             let types = tuple_types(&kept);
-            let tuple = quote!(::tidemill_sdk::expansion::Type::Tuple(::std::vec![#(#types),*]));
-            Ok(quote!(::tidemill_sdk::expansion::Shape::Newtype(#tuple)))
+            Ok(quote!(::tidemill_sdk::expansion::ShapeOf::Tuple(&[#(#types),*])))
         }
-        Fields::Unit => Ok(quote!(::tidemill_sdk::expansion::Shape::Newtype(::tidemill_sdk::expansion::Type::Unit))),
+        Fields::Unit => Ok(quote!(::tidemill_sdk::expansion::ShapeOf::Newtype(<() as ::tidemill_sdk::Schema>::schema))),
     }
 }
 
@@ -97,14 +95,14 @@ fn enum_shape(data: &DataEnum, attributes: &Attributes) -> syn::Result<TokenStre
         let aliases = own.aliases;
         let content = content(&variant.fields, own.rename_all.or(attributes.rename_all_fields))?;
         variants.push(quote! {
-            ::tidemill_sdk::expansion::Variant {
-                name: ::std::borrow::ToOwned::to_owned(#name),
-                aliases: ::std::vec![#(::std::borrow::ToOwned::to_owned(#aliases)),*],
-                content: ::tidemill_sdk::expansion::Content::#content,
+            ::tidemill_sdk::expansion::VariantOf {
+                name: #name,
+                aliases: &[#(#aliases),*],
+                content: ::tidemill_sdk::expansion::ContentOf::#content,
             }
         });
     }
-    Ok(quote!(::tidemill_sdk::expansion::Shape::Enum(::std::vec![#(#variants),*])))
+    Ok(quote!(::tidemill_sdk::expansion::ShapeOf::Enum(&[#(#variants),*])))
 }
 
 fn content(fields: &Fields, rule: Option<Rule>) -> syn::Result<TokenStream> {
@@ -113,7 +111,7 @@ fn content(fields: &Fields, rule: Option<Rule>) -> syn::Result<TokenStream> {
     match fields {
         Fields::Unit => Ok(quote!(Unit)),
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 && kept.len() == 1 => Ok(quote!(Newtype(#(#types)*))),
-        Fields::Unnamed(_) => Ok(quote!(Tuple(::std::vec![#(#types),*]))),
+        Fields::Unnamed(_) => Ok(quote!(Tuple(&[#(#types),*]))),
         Fields::Named(_) => {
             let fields = named_fields(&kept, rule, None)?;
             Ok(quote!(Struct(#fields)))
@@ -142,8 +140,9 @@ fn tuple_types(kept: &[Kept<'_>]) -> Vec<TokenStream> {
     kept.iter().map(|kept| described(&kept.field.ty)).collect()
 }
 
+/// The function that describes a type.
 fn described(ty: &Type) -> TokenStream {
-    quote!(<#ty as ::tidemill_sdk::Schema>::schema(builder))
+    quote!(<#ty as ::tidemill_sdk::Schema>::schema)
 }
 
 fn named_fields(kept: &[Kept<'_>], rule: Option<Rule>, container: Option<&DefaultValue>) -> syn::Result<TokenStream> {
@@ -156,41 +155,25 @@ fn named_fields(kept: &[Kept<'_>], rule: Option<Rule>, container: Option<&Defaul
         });
         let (ty, described, aliases) = (&field.ty, described(&field.ty), &attributes.aliases);
         let default = match (&attributes.default, container) {
-            (Some(DefaultValue::Trait), _) => {
-                quote!(::tidemill_sdk::expansion::default_bytes(&<#ty as ::std::default::Default>::default()))
-            }
-            (Some(DefaultValue::Path(path)), _) => quote!({
-                let value: #ty = #path();
-                ::tidemill_sdk::expansion::default_bytes(&value)
-            }),
-            (None, Some(_)) => {
-                let whole = whole();
-                quote!(::tidemill_sdk::expansion::default_bytes(&#whole.#ident))
-            }
-            (None, None) => quote!(::std::option::Option::None),
+            (Some(DefaultValue::Trait), _) => Some(quote!({ let value: #ty = ::std::default::Default::default(); value })),
+            (Some(DefaultValue::Path(path)), _) => Some(quote!({ let value: #ty = #path(); value })),
+            // The default of the whole struct, whose fields are the defaults of its fields.
+            (None, Some(DefaultValue::Trait)) => Some(quote!(<Self as ::std::default::Default>::default().#ident)),
+            (None, Some(DefaultValue::Path(path))) => Some(quote!({ let whole: Self = #path(); whole.#ident })),
+            (None, None) => None,
+        };
+        let default = match default {
+            Some(value) => quote!(::std::option::Option::Some(|| ::tidemill_sdk::expansion::default_bytes(&#value))),
+            None => quote!(::std::option::Option::None),
         };
         fields.push(quote! {
-            ::tidemill_sdk::expansion::Field {
-                name: ::std::borrow::ToOwned::to_owned(#name),
-                aliases: ::std::vec![#(::std::borrow::ToOwned::to_owned(#aliases)),*],
+            ::tidemill_sdk::expansion::FieldOf {
+                name: #name,
+                aliases: &[#(#aliases),*],
                 ty: #described,
                 default: #default,
             }
         });
     }
-    Ok(quote!(::std::vec![#fields]))
-}
-
-/// The default of the whole struct, whose fields are the defaults of its fields.
-fn container_default(default: Option<&DefaultValue>) -> TokenStream {
-    let whole = whole();
-    match default {
-        None => TokenStream::new(),
-        Some(DefaultValue::Trait) => quote!(let #whole: Self = ::std::default::Default::default();),
-        Some(DefaultValue::Path(path)) => quote!(let #whole: Self = #path();),
-    }
-}
-
-fn whole() -> syn::Ident {
-    format_ident!("tidemill_whole")
+    Ok(quote!(&[#fields]))
 }

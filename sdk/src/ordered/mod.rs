@@ -53,3 +53,6 @@ impl serde::de::Error for Error {
         Self(message.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,3 +37,6 @@ fn decode<T: DeserializeOwned>(id: StateId, bytes: &[u8]) -> Result<T, Failure> 
     postcard::from_bytes(bytes)
         .map_err(|error| Failure::Fatal(format!("state {} does not decode as {}: {error}", id.name, type_name::<T>())))
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,8 @@ struct Head {
     len: u32,
     /// What was stored before the batch is gone.
     cleared: bool,
+    /// All that is stored has been read.
+    scanned: bool,
 }
 
 struct Cell<V> {
@@ -123,6 +125,12 @@ impl<V> Overlay<V> {
         self.heads[slot as usize].cleared = true;
     }
 
+    /// Notes that all that is stored is read; whether for the first time.
+    pub(super) fn begin_scan(&mut self, slot: u32) -> bool {
+        self.touch(slot);
+        !std::mem::replace(&mut self.heads[slot as usize].scanned, true)
+    }
+
     /// Whether what was stored before the batch is gone.
     pub(super) fn cleared(&self, slot: u32) -> bool {
         self.heads[slot as usize].cleared
@@ -178,7 +186,7 @@ impl<V> Overlay<V> {
 
     fn touch(&mut self, slot: u32) {
         let head = &self.heads[slot as usize];
-        if head.first == NONE && !head.cleared {
+        if head.first == NONE && !head.cleared && !head.scanned {
             self.used.push(slot);
         }
     }
@@ -203,7 +211,7 @@ impl<V> Overlay<V> {
 }
 
 impl Head {
-    const UNUSED: Self = Self { first: NONE, len: 0, cleared: false };
+    const UNUSED: Self = Self { first: NONE, len: 0, cleared: false, scanned: false };
 }
 
 /// Not derived, so that values need no default.

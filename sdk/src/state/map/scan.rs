@@ -1,6 +1,7 @@
 //! Walking over all entries of a slot: what is stored, with the batch's own writes laid over it.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
@@ -33,16 +34,17 @@ impl<K, V: Schema + DeserializeOwned> MapState<K, V> {
     pub(super) fn scan(&mut self, core: &mut Core<'_>, touch: bool, visit: &mut Visit<'_, V>) -> Result<(), Failure> {
         let slot = core.slot;
         let mut stored = Stored::new(core, self.id.column, self.overlay.cleared(slot));
-        let mut own: Vec<usize> = self.overlay.chain(slot).collect();
-        own.sort_unstable_by(|&a, &b| self.overlay.key(a).cmp(self.overlay.key(b)));
-        let mut own = own.into_iter().peekable();
+        let touch = touch && self.overlay.begin_scan(slot);
+        let overlay = &self.overlay;
+        // Sorts as it goes, for less code in the component than a sort.
+        let mut own: BinaryHeap<Reverse<(&[u8], usize)>> = overlay.chain(slot).map(|cell| Reverse((overlay.key(cell), cell))).collect();
         loop {
             let next_stored = stored.peek(core.host, slot, self.id.state);
             let order = match (own.peek(), &next_stored) {
                 (None, None) => return Ok(()),
                 (Some(_), None) => Ordering::Less,
                 (None, Some(_)) => Ordering::Greater,
-                (Some(&cell), Some((key, _))) => self.overlay.key(cell).cmp(key),
+                (Some(Reverse((own, _))), Some((stored, _))) => own.cmp(stored),
             };
             let go_on = if order == Ordering::Greater {
                 let (key, value) = next_stored.unwrap_or_default();
@@ -51,8 +53,8 @@ impl<K, V: Schema + DeserializeOwned> MapState<K, V> {
                 }
                 visit(key, Seen::Stored(value))?
             } else {
-                let cell = own.next().unwrap_or_default();
-                self.overlay.value(cell).as_ref().map_or(Ok(true), |value| visit(self.overlay.key(cell), Seen::Own(value)))?
+                let Reverse((key, cell)) = own.pop().unwrap_or_default();
+                overlay.value(cell).as_ref().map_or(Ok(true), |value| visit(key, Seen::Own(value)))?
             };
             // An entry of the batch's own hides the stored one.
             if order != Ordering::Less {
@@ -104,7 +106,7 @@ impl<'b> Stored<'b> {
     }
 }
 
-/// The stored entries that scans have read.
+/// The stored entries that scans have read, those of a slot once.
 #[derive(Default)]
 pub(super) struct Touched {
     slots: Vec<u32>,
@@ -122,12 +124,9 @@ impl Touched {
         self.keys.push(key);
     }
 
-    /// Writes down each entry once, unless the batch has a cell of its own for it or cleared the map.
+    /// Writes down each entry, unless the batch has a cell of its own for it or cleared the map.
     pub(super) fn finish<V>(&self, state: u8, overlay: &Overlay<V>, writes: &mut Writes) {
-        let mut all: Vec<(u32, &[u8])> = self.slots.iter().copied().zip(self.keys.view().iter()).collect();
-        all.sort_unstable();
-        all.dedup();
-        for (slot, key) in all {
+        for (&slot, key) in self.slots.iter().zip(self.keys.view().iter()) {
             if !overlay.cleared(slot) && overlay.find(slot, key).is_none() {
                 writes.push(write_op::TOUCH, state, slot, key);
             }

@@ -1,5 +1,8 @@
 //! How a Rust type describes itself to the host.
 
+#[doc(hidden)]
+pub mod shape;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -31,12 +34,6 @@ pub fn table_of<T: Schema>() -> TypeTable {
     let mut builder = TableBuilder::default();
     let root = T::schema(&mut builder);
     builder.finish(root)
-}
-
-/// The bytes that stand in for a missing field.
-#[doc(hidden)]
-pub fn default_bytes<T: Serialize>(value: &T) -> Option<Vec<u8>> {
-    postcard::to_allocvec(value).ok()
 }
 
 macro_rules! plain {
@@ -138,3 +135,6 @@ tuple!(A B C D E);
 tuple!(A B C D E F);
 tuple!(A B C D E F G);
 tuple!(A B C D E F G H);
+
+#[cfg(test)]
+mod tests;
