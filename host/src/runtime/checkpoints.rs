@@ -11,6 +11,7 @@ use tidemill_core::worker::WorkerSnapshot;
 use tidemill_core::{Error, Result, Timestamp};
 
 use super::job::Job;
+use super::recovery::Recovered;
 use crate::store::CheckpointStore;
 
 /// The checkpoints of a running job.
@@ -35,19 +36,19 @@ struct Part {
 }
 
 impl Checkpoints {
-    /// For a job whose state is `restored` (nothing at first).
+    /// For a job that starts from what was recovered.
     #[must_use]
-    pub fn new(store: CheckpointStore, job: &Job, incarnation: u32) -> Self {
+    pub fn new(store: CheckpointStore, job: &Job, recovered: &Recovered) -> Self {
         let template = Manifest {
             version: VERSION,
             job: job.name.clone(),
-            incarnation,
+            incarnation: recovered.incarnation,
             checkpoint: 0,
             created: 0,
             parallelism: job.parallelism,
             max_parallelism: job.graph.max_parallelism,
             end_of_input: false,
-            records_in: 0,
+            records_in: recovered.records_in,
             files: Vec::new(),
             sources: Vec::new(),
             operators: job.operators.iter().map(super::job::JobOperator::state).collect::<Vec<OperatorState>>(),

@@ -8,6 +8,7 @@ use std::task::{Wake, Waker};
 use std::thread::{Builder, JoinHandle, Thread, park_timeout};
 use std::time::Duration;
 
+use tidemill_core::checkpoint::Event;
 use tidemill_core::exchange::Barrier;
 use tidemill_core::source::Split;
 use tidemill_core::worker::{Report, Step, Worker, WorkerSnapshot, WorkerStatistics};
@@ -31,7 +32,7 @@ pub(super) enum Command {
     Statistics,
 }
 
-/// What a worker says.
+/// What the threads of an attempt say.
 pub(super) enum Message {
     /// Its part of a checkpoint.
     Snapshot(Box<WorkerSnapshot>),
@@ -39,7 +40,9 @@ pub(super) enum Message {
     EndOfInput(u32),
     /// What it has counted.
     Statistics(u32, WorkerStatistics),
-    /// It has failed; the job must restart.
+    /// A step of a checkpoint is done, or has failed; with the length of the state files.
+    Io(Event, u64),
+    /// A thread has failed; the job must restart.
     Failed(Error),
 }
 

@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MANIFEST: &str = "manifest.json";
 const FINISHED: &str = "FINISHED";
+const INCARNATION: &str = "INCARNATION";
 const PREFIX: &str = "chk-";
 
 /// The checkpoints of one job.
@@ -95,14 +96,15 @@ impl CheckpointStore {
         Ok(bytes)
     }
 
-    /// Removes all but the `keep` newest checkpoints up to `newest`, manifests first.
+    /// Removes all but the `keep` newest checkpoints up to `newest`, and what unfinished ones before it left.
     ///
     /// # Errors
     /// A file cannot be removed.
     pub fn retain(&self, newest: u64, keep: usize) -> Result<()> {
-        let ids: Vec<_> = self.ids()?.into_iter().filter(|id| *id <= newest && self.is_complete(*id)).collect();
-        let surplus = ids.len().saturating_sub(keep.max(1));
-        ids.iter().take(surplus).try_for_each(|id| self.discard(*id))
+        let (complete, unfinished): (Vec<_>, Vec<_>) =
+            self.ids()?.into_iter().filter(|id| *id <= newest).partition(|id| self.is_complete(*id));
+        let surplus = complete.len().saturating_sub(keep.max(1));
+        unfinished.iter().chain(complete.iter().take(surplus)).try_for_each(|id| self.discard(*id))
     }
 
     /// Removes the folders that unfinished checkpoints left.
@@ -140,13 +142,33 @@ impl CheckpointStore {
     /// # Errors
     /// The record cannot be read.
     pub fn finished(&self) -> Result<Option<u64>> {
-        let path = self.dir.join(FINISHED);
+        self.read_number(FINISHED)
+    }
+
+    /// Records which incarnation a start from nothing has.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn set_next_incarnation(&self, incarnation: u32) -> Result<()> {
+        self.write(&self.dir.join(INCARNATION), format!("{incarnation}\n").as_bytes())
+    }
+
+    /// The incarnation of a start from nothing: 0 unless set.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn next_incarnation(&self) -> Result<u32> {
+        Ok(self.read_number(INCARNATION)?.unwrap_or(0))
+    }
+
+    fn read_number<T: std::str::FromStr<Err = std::num::ParseIntError>>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.dir.join(name);
         match self.disk.read(&path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes)
                 .trim()
                 .parse()
                 .map(Some)
-                .map_err(|error| Error::corrupt(format!("{} does not hold a checkpoint id", path.display())).caused_by(error)),
+                .map_err(|error| Error::corrupt(format!("{} does not hold a number", path.display())).caused_by(error)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
         }
