@@ -13,7 +13,8 @@ use super::cache::ComponentCache;
 use super::describe;
 use super::engine::GuestEngine;
 use super::generated::KeyedProcessFunctionPre;
-use super::instance::{self, Host};
+use super::instance;
+use super::store::Host;
 
 /// The interfaces of the contract, without version: the linker compares those.
 const OFFERED: [&str; 5] = ["types", "collector", "keyed-state", "reference-tables", "telemetry"];

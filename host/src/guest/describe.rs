@@ -18,10 +18,10 @@ pub(super) fn checked(answer: types::Descriptor) -> Result<Descriptor, String> {
     if answer.encoding != "postcard" {
         return Err(format!("its encoding is {:?}, but this Tidemill knows only \"postcard\"", answer.encoding));
     }
-    named("the detector", std::iter::once(answer.name.as_str()))?;
-    named("a state", answer.states.iter().map(|state| state.name.as_str()))?;
-    named("a lane", answer.lanes.iter().map(|lane| lane.name.as_str()))?;
-    named("a table", answer.tables.iter().map(|table| table.name.as_str()))?;
+    named("detector", std::iter::once(answer.name.as_str()))?;
+    named("state", answer.states.iter().map(|state| state.name.as_str()))?;
+    named("lane", answer.lanes.iter().map(|lane| lane.name.as_str()))?;
+    named("table", answer.tables.iter().map(|table| table.name.as_str()))?;
     let descriptor = Descriptor {
         name: answer.name,
         version: answer.version,
@@ -44,21 +44,21 @@ pub(super) fn checked(answer: types::Descriptor) -> Result<Descriptor, String> {
     Ok(descriptor)
 }
 
-fn named<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+fn named<'a>(noun: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let mut seen = HashSet::new();
     for name in names {
         if name.is_empty() {
-            return Err(format!("{what} has an empty name"));
+            return Err(format!("a {noun} has an empty name"));
         }
         if name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
-            return Err(format!("{what} has a name that is longer than {LONGEST_NAME} bytes or has control characters"));
+            return Err(format!("a {noun} has a name that is longer than {LONGEST_NAME} bytes or has control characters"));
         }
         if !seen.insert(name) {
-            return Err(format!("{what} has the name {name:?}, which another has too"));
+            return Err(format!("a {noun} has the name {name:?}, which another has too"));
         }
     }
     if seen.len() > MOST {
-        return Err(format!("{what} too many: it declares {}, the most is {MOST}", seen.len()));
+        return Err(format!("it declares {} {noun}s, the most is {MOST}", seen.len()));
     }
     Ok(())
 }
@@ -97,9 +97,9 @@ fn reference(answer: types::SchemaDescriptor) -> Result<TableDescriptor, String>
 fn table(what: &str, bytes: &[u8]) -> Result<TypeTable, String> {
     // Reading a table recurses once for each level of nesting, and a guest can nest for a byte a level: bound it before reading.
     if bytes.iter().filter(|byte| NESTING.contains(byte)).count() > MOST_NESTING {
-        return Err(format!("{what} has a type with more than {MOST_NESTING} nested types"));
+        return Err(format!("the type of {what} has more than {MOST_NESTING} nested types"));
     }
-    TypeTable::from_bytes(bytes).map_err(|why| format!("{what} has no readable type: {why}"))
+    TypeTable::from_bytes(bytes).map_err(|why| format!("the type of {what} cannot be read: {why}"))
 }
 
 /// The codes of the types that hold others, as a type table's bytes have them.
@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn a_wrong_description_is_refused_in_words() {
         refused(|d| d.encoding = "json".to_owned(), "its encoding is \"json\"");
-        refused(|d| d.name.clear(), "the detector has an empty name");
-        refused(|d| d.input = vec![99], "the input has no readable type");
-        refused(|d| d.key = vec![0, 19, 3], "the key has no readable type: the type table refers to type 3");
-        refused(|d| d.parameters.clear(), "the parameters has no readable type");
+        refused(|d| d.name.clear(), "a detector has an empty name");
+        refused(|d| d.input = vec![99], "the type of the input cannot be read");
+        refused(|d| d.key = vec![0, 19, 3], "the type of the key cannot be read: the type table refers to type 3");
+        refused(|d| d.parameters.clear(), "the type of the parameters cannot be read");
         refused(|d| d.lanes.clear(), "first lane");
         refused(|d| d.lanes.reverse(), "first lane");
         refused(|d| d.lanes[1].name = "dead-letter".to_owned(), "\"dead-letter\"");
@@ -163,7 +163,7 @@ mod tests {
         refused(|d| d.key.clear(), "declares state, but no key");
         refused(|d| d.tables[0].key_schema.clear(), "the key of the table \"stock\"");
         refused(|d| d.tables[0].name = "a\nb".to_owned(), "control characters");
-        refused(|d| d.states = (0..256).map(|i| state(&i.to_string(), 0)).collect(), "the most is 255");
+        refused(|d| d.states = (0..256).map(|i| state(&i.to_string(), 0)).collect(), "it declares 256 states, the most is 255");
     }
 
     #[test]

@@ -13,13 +13,13 @@ use xxhash_rust::xxh3::Xxh3;
 use super::cache::ComponentCache;
 use super::component::GuestComponent;
 use super::imports;
-use super::instance::Host;
+use super::store::Host;
 
 /// The stack that a guest may use.
 const WASM_STACK: usize = 512 << 10;
 
 /// The stack that a thread needs which calls guests, in bytes: what guests may use, and ample room for the host below it. On a thread with
-/// less than [`WASM_STACK`] and 256 KiB a recursive guest would end the process.
+/// less than the 512 KiB of a guest and 256 KiB more a recursive guest would end the process.
 pub const WORKER_STACK: usize = 4 << 20;
 
 /// How often the engine looks for calls that are over their deadline.

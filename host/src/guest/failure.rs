@@ -3,8 +3,8 @@
 use tidemill_core::detector::Failure;
 use wasmtime::{Trap, WasmBacktrace};
 
-use super::instance::Host;
 use super::limits::{Limits, OverLimit, bytes};
+use super::store::Host;
 
 /// How many functions of the guest's stack a message names.
 const FRAMES: usize = 3;
@@ -16,7 +16,7 @@ pub(super) fn of(error: &wasmtime::Error, host: &mut Host, limits: &Limits) -> F
     }
     let trap = error.downcast_ref::<Trap>().copied();
     if trap == Some(Trap::Interrupt) {
-        return Failure::Deadline(format!("the call took longer than {:?}{}", limits.deadline, frames(error)));
+        return Failure::Deadline(format!("the call took longer than {} s{}", limits.deadline.as_secs_f64(), frames(error)));
     }
     let said = host.telemetry().take_error();
     let what = match (trap, said) {

@@ -7,10 +7,10 @@ use wasmtime::component::{ComponentType, Lift, Linker, LinkerInstance, WasmList,
 use wasmtime::{Engine, Result, StoreContextMut, bail};
 
 use super::generated::tidemill::process::telemetry::Level;
-use super::instance::Host;
-use super::limits::OverLimit;
+use super::limits::{self, OverLimit};
+use super::store::Host;
 
-/// The most entries that one scan returns.
+/// The most entries that one scan returns, however many are asked for: the next scan goes on after the last of them.
 const SCAN_ENTRIES: u32 = 1024;
 
 /// Binds the contract's imports.
@@ -61,7 +61,9 @@ fn keyed_state(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
             }
         });
         match scanned {
-            Ok(()) if bytes > most => bail!(OverLimit(format!("a scan of {limit} entries gave more than {most} bytes: use a lower limit"))),
+            Ok(()) if bytes > most => {
+                bail!(OverLimit(format!("a scan of {limit} entries gave more than {}: use a lower limit", limits::bytes(most as u64))))
+            }
             Ok(()) => Ok((found,)),
             Err(error) => Err(store.data_mut().fatal(&error)),
         }

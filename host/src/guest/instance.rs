@@ -1,20 +1,20 @@
 //! Instances of guests: one call in, effects out.
 
-use std::mem;
 use std::sync::Arc;
 
-use tidemill_core::detector::{CallContext, Detector, DetectorFactory, Elements, Failure, KeyRef, Reads, Timers};
+use tidemill_core::detector::{CallContext, Detector, DetectorFactory, Elements, Failure, Reads, Timers};
 use tidemill_core::effects::Effects;
 use tidemill_core::time::Domain;
 use tidemill_wit::columns::Blobs;
 use tidemill_wit::descriptor::{Descriptor, StateKind};
-use wasmtime::{Store, bail, format_err};
+use wasmtime::Store;
 
 use super::component::GuestComponent;
 use super::failure;
 use super::generated::tidemill::process::types;
 use super::generated::{KeyedProcessFunction, KeyedProcessFunctionPre};
-use super::limits::{Limiter, Limits};
+use super::limits::Limits;
+use super::store::{Emit, Host};
 use super::telemetry::{Counters, MESSAGE_BYTES, Telemetry, printable};
 
 /// Opens instances of a component under limits.
@@ -77,78 +77,6 @@ pub(super) fn describe(pre: &KeyedProcessFunctionPre<Host>) -> Result<types::Des
     })
 }
 
-/// The store's data: what the imports work on.
-pub(super) struct Host {
-    limiter: Limiter,
-    output: usize,
-    kinds: Arc<[StateKind]>,
-    telemetry: Telemetry,
-    /// The caller's, swapped in for a call, so that the store need not borrow them.
-    reads: Reads,
-    effects: Effects,
-    emit: Emit,
-    fatal: Option<String>,
-}
-
-/// Whether the guest may emit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Emit {
-    Outside,
-    Awaited,
-    Done,
-}
-
-impl Host {
-    /// Takes the buffer for the call's effects.
-    pub(super) fn begin_emit(&mut self) -> wasmtime::Result<Effects> {
-        match mem::replace(&mut self.emit, Emit::Done) {
-            Emit::Awaited => Ok(mem::take(&mut self.effects)),
-            Emit::Done => bail!("it emitted twice in one call"),
-            Emit::Outside => bail!("it emitted outside process-elements and on-timers"),
-        }
-    }
-
-    pub(super) fn end_emit(&mut self, effects: Effects) {
-        self.effects = effects;
-    }
-
-    pub(super) fn reads(&self) -> &Reads {
-        &self.reads
-    }
-
-    pub(super) fn output_limit(&self) -> usize {
-        self.output
-    }
-
-    pub(super) fn telemetry(&mut self) -> &mut Telemetry {
-        &mut self.telemetry
-    }
-
-    /// The key of a slot whose map or list state a guest wants to read.
-    pub(super) fn key_with_entries(&self, slot: u32, state: u8) -> wasmtime::Result<KeyRef<'_>> {
-        let slots = &self.reads.slots;
-        if slot as usize >= slots.len() {
-            bail!("it read state of slot {slot}, but the call has {} slots", slots.len());
-        }
-        match self.kinds.get(usize::from(state)) {
-            Some(kind) if kind.has_entries() => Ok(slots.get(slot as usize)),
-            Some(kind) => bail!("it read entries of state {state}, which is of kind {kind:?}"),
-            None => bail!("it read entries of state {state}, but it declares {} states", self.kinds.len()),
-        }
-    }
-
-    /// Ends the call, and the job, for a reason that is not the guest's.
-    pub(super) fn fatal(&mut self, error: &tidemill_core::Error) -> wasmtime::Error {
-        let text = format!("reading keyed state: {}", error.chain());
-        self.fatal = Some(text.clone());
-        format_err!("{text}")
-    }
-
-    pub(super) fn take_fatal(&mut self) -> Option<String> {
-        self.fatal.take()
-    }
-}
-
 /// An instance of a guest in a store of its own.
 struct Instance {
     store: Store<Host>,
@@ -159,20 +87,9 @@ struct Instance {
 
 impl Instance {
     fn new(pre: &KeyedProcessFunctionPre<Host>, limits: Limits, telemetry: Telemetry, kinds: Arc<[StateKind]>) -> Result<Self, Failure> {
-        let output = usize::try_from(limits.output).unwrap_or(usize::MAX);
-        let host = Host {
-            limiter: Limiter::new(&limits),
-            output,
-            kinds,
-            telemetry,
-            reads: Reads::default(),
-            effects: Effects::default(),
-            emit: Emit::Outside,
-            fatal: None,
-        };
-        let mut store = Store::new(pre.engine(), host);
-        store.limiter(|host| &mut host.limiter);
-        store.set_hostcall_fuel(output);
+        let mut store = Store::new(pre.engine(), Host::new(&limits, telemetry, kinds));
+        store.limiter(|host| host.limiter());
+        store.set_hostcall_fuel(store.data().output_limit());
         store.set_epoch_deadline(limits.ticks());
         match pre.instantiate(&mut store) {
             Ok(process) => Ok(Self { store, process, limits, dead: false }),
@@ -185,11 +102,11 @@ impl Instance {
         if self.dead {
             return Err(Failure::Trap("the instance is of no more use after a trap".to_owned()));
         }
-        self.store.data_mut().telemetry.begin();
+        self.store.data_mut().telemetry().begin();
         self.store.set_epoch_deadline(self.limits.ticks());
         let answer = export(&self.process, &mut self.store);
         let host = self.store.data_mut();
-        host.telemetry.end(answer.is_ok());
+        host.telemetry().end();
         answer.map_err(|error| {
             self.dead = true;
             failure::of(&error, host, &self.limits)
@@ -205,28 +122,24 @@ impl Instance {
         export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<Result<u32, types::Failure>>,
     ) -> Result<u32, Failure> {
         effects.clear();
-        self.exchange(reads, effects, Emit::Awaited);
+        self.store.data_mut().exchange(reads, effects, Emit::Awaited);
         let answer = self.call(export);
-        self.exchange(reads, effects, Emit::Outside);
+        self.store.data_mut().exchange(reads, effects, Emit::Outside);
         match answer? {
             Ok(consumed) if consumed as usize > rows => {
                 Err(Failure::Trap(format!("the guest says that it consumed {consumed} rows, but the call has {rows}")))
             }
             Ok(0) if rows > 0 => Err(Failure::Trap(format!("the guest consumed none of the {rows} rows of the call"))),
-            Ok(consumed) => Ok(consumed),
+            Ok(consumed) => {
+                self.store.data_mut().telemetry().add_counted();
+                Ok(consumed)
+            }
             Err(types::Failure::BadRecord((row, _))) if row as usize >= rows => {
                 Err(Failure::Trap(format!("the guest says that row {row} is bad, but the call has {rows}")))
             }
             Err(types::Failure::BadRecord((row, reason))) => Err(Failure::BadRecord { row, reason: printable(&reason, MESSAGE_BYTES) }),
             Err(types::Failure::Fatal(reason)) => Err(Failure::Fatal(printable(&reason, MESSAGE_BYTES))),
         }
-    }
-
-    fn exchange(&mut self, reads: &mut Reads, effects: &mut Effects, emit: Emit) {
-        let host = self.store.data_mut();
-        mem::swap(&mut host.reads, reads);
-        mem::swap(&mut host.effects, effects);
-        host.emit = emit;
     }
 }
 

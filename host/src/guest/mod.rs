@@ -1,8 +1,8 @@
 //! WebAssembly guests: the only place that names wasmtime.
 //!
-//! [`GuestEngine::load`] turns the bytes of an upload into a checked and compiled [`GuestComponent`], by way of the [`ComponentCache`] if
-//! there is one. A [`GuestFactory`] binds a component to [`Limits`] and opens instances of it as
-//! [`Detector`](tidemill_core::detector::Detector)s.
+//! [`GuestEngine::load`] turns the bytes of an upload into a checked and compiled [`GuestComponent`] (name, digest, size, descriptor), by
+//! way of the [`ComponentCache`] if there is one. A [`GuestFactory`] binds a component to [`Limits`] and opens instances of it as
+//! [`Detector`](tidemill_core::detector::Detector)s, on threads with a stack of [`WORKER_STACK`].
 //!
 //! Nothing that a guest does may harm the host: a call has a deadline, an instance has bounded memory, and what it passes to the host is
 //! bounded and copied before it is looked at. After a trap an instance is of no more use.
@@ -17,6 +17,7 @@ mod engine;
 mod failure;
 mod imports;
 mod instance;
+mod store;
 mod telemetry;
 
 #[cfg(test)]

@@ -60,12 +60,16 @@ impl Telemetry {
         self.last_error = None;
     }
 
-    /// Ends a call. What a failed call counted is dropped, since its rows will be processed again.
-    pub(super) fn end(&mut self, worked: bool) {
+    /// Ends a call.
+    pub(super) fn end(&mut self) {
         if let Some(dropped) = self.messages.checked_sub(MESSAGES).filter(|&dropped| dropped > 0) {
             tracing::warn!(component = %self.component, dropped, "a guest logs too much in one call, messages are dropped");
         }
-        if worked && !self.counted.is_empty() {
+    }
+
+    /// Adds what the call counted to the component's counters. What a failed call counted is dropped, since its rows are processed again.
+    pub(super) fn add_counted(&mut self) {
+        if !self.counted.is_empty() {
             self.counters.add(&mut self.counted);
         }
     }
@@ -134,7 +138,9 @@ mod tests {
             telemetry.begin();
             telemetry.count("late", 2);
             telemetry.count("late", 1);
-            telemetry.end(worked);
+            if worked {
+                telemetry.add_counted();
+            }
         }
         assert_eq!(counters.read(), [("late".to_owned(), 6)]);
     }
@@ -146,7 +152,7 @@ mod tests {
         for call in 0..3 {
             telemetry.begin();
             (0..1000).for_each(|i| telemetry.count(&format!("{call}-{i}"), 1));
-            telemetry.end(true);
+            telemetry.add_counted();
         }
         assert_eq!(counters.read().len(), COUNTERS);
     }
@@ -157,7 +163,7 @@ mod tests {
         telemetry.begin();
         (0..=MESSAGES).for_each(|_| telemetry.log(Level::Trace, "again"));
         telemetry.log(Level::Error, &"x".repeat(MESSAGE_BYTES * 2));
-        telemetry.end(false);
+        telemetry.end();
         assert_eq!(telemetry.take_error().unwrap().len(), MESSAGE_BYTES);
         assert_eq!(telemetry.take_error(), None);
     }

@@ -4,7 +4,7 @@ use tidemill_core::detector::{DetectorFactory, Failure};
 
 use super::super::WORKER_STACK;
 use super::wat::{ANSWER, Guest, ZEROS, all, emit, import, ok};
-use super::{Call, factory, open, trapped};
+use super::{Call, engine, factory, open, trapped};
 
 fn elements(body: impl Into<String>) -> Guest {
     Guest { elements: body.into(), ..Guest::default() }
@@ -42,7 +42,7 @@ fn the_panic_text_of_a_guest_is_in_the_failure() {
 fn a_loop_ends_at_the_deadline() {
     let (mut call, mut detector) = (Call::new(), open(&elements("(loop $again (br $again)) unreachable")));
     let Err(Failure::Deadline(text)) = call.elements(&mut *detector) else { panic!("no deadline") };
-    assert!(text.starts_with("the call took longer than 1s"), "{text}");
+    assert!(text.starts_with("the call took longer than 1 s"), "{text}");
     assert_eq!(call.reads.slots.len(), 1);
 }
 
@@ -69,6 +69,13 @@ fn memory_that_is_declared_counts_too() {
     let guest = Guest { memory: r#"(memory (export "memory") 100)"#, ..Guest::default() };
     let Err(Failure::Trap(text)) = factory(&guest).open(&[]).map(drop) else { panic!("no trap") };
     assert!(text.contains("more than its 4 MiB of memory"), "{text}");
+}
+
+#[test]
+fn tables_are_bounded() {
+    let guest = Guest { items: "(table 10000000 funcref)".to_owned(), ..Guest::default() };
+    let error = engine().load("hand.wasm", &guest.build(), None).unwrap_err().chain();
+    assert!(error.contains("the guest needed a table of more than 100000 functions"), "{error}");
 }
 
 #[test]

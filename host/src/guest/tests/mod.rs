@@ -2,6 +2,7 @@
 
 mod calls;
 mod hostile;
+mod state;
 mod uploads;
 mod wat;
 
@@ -32,7 +33,7 @@ fn open(guest: &Guest) -> Box<dyn Detector> {
     factory(guest).open(&[]).unwrap_or_else(|failure| panic!("{failure:?}"))
 }
 
-/// A call with two rows and, unless changed, one key.
+/// A call with two rows of one key.
 struct Call {
     reads: Reads,
     effects: Effects,
@@ -60,7 +61,7 @@ impl Call {
     }
 }
 
-/// The text of a trap, and whether the instance is refused afterwards and another one works.
+/// The text of a trap.
 #[track_caller]
 fn trapped(answer: Result<u32, Failure>) -> String {
     match answer {
