@@ -11,6 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Kind {
     /// The job spec, or what it names, is wrong: the user must change it. Never retried.
     Config,
+    /// Another process has what is needed. Never retried.
+    Busy,
     /// A component misbehaved: its author must act. Retried from the last checkpoint.
     Guest,
     /// A source or sink failed: retried from the last checkpoint.

@@ -110,3 +110,26 @@ pub struct InvalidRow {
     /// What is wrong with it.
     pub reason: String,
 }
+
+/// The names of all sources and splits, for messages: workers look them up only when something is wrong.
+#[derive(Debug, Default)]
+pub struct SplitNames {
+    names: std::sync::Mutex<std::collections::HashMap<(u32, u32), (String, String)>>,
+}
+
+impl SplitNames {
+    /// Adds a split of the source with this index and uid.
+    pub fn add(&self, source: u32, uid: &str, split: &Split) {
+        if let Ok(mut names) = self.names.lock() {
+            names.insert((source, split.id), (uid.to_owned(), split.name.clone()));
+        }
+    }
+
+    /// The source's uid and the place, as `name:position`; `None` for records that no source record caused.
+    #[must_use]
+    pub fn place(&self, origin: crate::batch::Origin) -> Option<(String, String)> {
+        let names = self.names.lock().ok()?;
+        let (uid, name) = names.get(&(origin.source, origin.split))?;
+        Some((uid.clone(), format!("{name}:{}", origin.position)))
+    }
+}

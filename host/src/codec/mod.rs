@@ -1,1 +1,7 @@
-//! Under construction.
+//! Formats: JSON and CSV into a component's types and back, for sources, sinks, parameters and reference tables.
+
+pub mod duration;
+pub mod json;
+
+pub use duration::parse_duration;
+pub use json::{JsonDecoder, JsonEncoder, from_value, to_value};

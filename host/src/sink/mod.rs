@@ -1,1 +1,3 @@
-//! Under construction.
+//! Sinks, one module per system.
+
+pub mod file;

@@ -1,1 +1,3 @@
-//! Under construction.
+//! Sources, one module per system.
+
+pub mod file;

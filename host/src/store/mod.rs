@@ -1,1 +1,233 @@
-//! Under construction.
+//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` beside them.
+//!
+//! Every file is written under another name, made durable, renamed, and its folder made durable. A checkpoint exists once its manifest
+//! does; a folder without one is what an unfinished checkpoint left.
+
+pub mod lock;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidemill_core::checkpoint::manifest::{Manifest, StateFile};
+use tidemill_core::disk::Disk;
+use tidemill_core::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+const MANIFEST: &str = "manifest.json";
+const FINISHED: &str = "FINISHED";
+const INCARNATION: &str = "INCARNATION";
+const PREFIX: &str = "chk-";
+
+/// The checkpoints of one job.
+#[derive(Clone)]
+pub struct CheckpointStore {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+}
+
+impl CheckpointStore {
+    /// The checkpoints in a folder, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn open(disk: Arc<dyn Disk>, dir: PathBuf) -> Result<Self> {
+        disk.create_dir(&dir).map_err(|error| Error::config(format!("creating the checkpoint folder {}", dir.display())).caused_by(error))?;
+        Ok(Self { disk, dir })
+    }
+
+    /// Writes a worker's state file.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn write_state(&self, checkpoint: u64, worker: u32, bytes: &[u8]) -> Result<StateFile> {
+        let path = format!("{PREFIX}{checkpoint}/worker-{worker}.state");
+        self.write(&self.dir.join(&path), bytes)?;
+        Ok(StateFile { path, worker, bytes: bytes.len() as u64, checksum: checksum(bytes), base: None })
+    }
+
+    /// Writes a manifest: then the checkpoint exists.
+    ///
+    /// # Errors
+    /// It may not have become durable.
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
+        self.write(&self.chk(manifest.checkpoint).join(MANIFEST), &manifest.to_bytes()?)
+    }
+
+    /// The newest checkpoint.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or the newest manifest is damaged: going back further by itself would repeat output silently.
+    pub fn newest(&self) -> Result<Option<Manifest>> {
+        for id in self.ids()?.into_iter().rev() {
+            let path = self.chk(id).join(MANIFEST);
+            match self.disk.read(&path) {
+                Ok(bytes) => {
+                    let remedy = "restore the file from a backup, or start again from nothing with --fresh";
+                    return Manifest::from_bytes(&bytes)
+                        .map(Some)
+                        .map_err(|error| error.while_doing(format!("reading checkpoint {id} from {}; {remedy}", path.display())));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a state file and compares it with what the manifest says.
+    ///
+    /// # Errors
+    /// It is missing, or not what was written.
+    pub fn read_state(&self, file: &StateFile) -> Result<Vec<u8>> {
+        let path = self.dir.join(&file.path);
+        let bytes = self.disk.read(&path).map_err(|error| Error::storage(format!("reading state file {}", path.display())).caused_by(error))?;
+        if bytes.len() as u64 != file.bytes || checksum(&bytes) != file.checksum {
+            let found = bytes.len();
+            let message = format!(
+                "state file {} is damaged: it has {found} bytes with checksum {}, but {} bytes with checksum {} were written; restore it \
+                 from a backup, or start again from nothing with --fresh",
+                path.display(),
+                checksum(&bytes),
+                file.bytes,
+                file.checksum
+            );
+            return Err(Error::corrupt(message));
+        }
+        Ok(bytes)
+    }
+
+    /// Removes all but the `keep` newest checkpoints up to `newest`, and what unfinished ones before it left.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn retain(&self, newest: u64, keep: usize) -> Result<()> {
+        let (complete, unfinished): (Vec<_>, Vec<_>) =
+            self.ids()?.into_iter().filter(|id| *id <= newest).partition(|id| self.is_complete(*id));
+        let surplus = complete.len().saturating_sub(keep.max(1));
+        unfinished.iter().chain(complete.iter().take(surplus)).try_for_each(|id| self.discard(*id))
+    }
+
+    /// Removes the folders that unfinished checkpoints left.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove_unfinished(&self) -> Result<()> {
+        self.ids()?.into_iter().filter(|id| !self.is_complete(*id)).try_for_each(|id| self.discard(id))
+    }
+
+    /// Removes a checkpoint, its manifest first, so that what is left of it after a crash does not look whole.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn discard(&self, checkpoint: u64) -> Result<()> {
+        let dir = self.chk(checkpoint);
+        let failed = |error| Error::storage(format!("removing checkpoint folder {}", dir.display())).caused_by(error);
+        if self.is_complete(checkpoint) {
+            self.disk.remove(&dir.join(MANIFEST)).map_err(failed)?;
+            self.disk.sync_dir(&dir).map_err(failed)?;
+        }
+        self.disk.remove_dir(&dir).map_err(failed)
+    }
+
+    /// Records that the job has finished with this checkpoint.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn mark_finished(&self, checkpoint: u64) -> Result<()> {
+        self.write(&self.dir.join(FINISHED), format!("{checkpoint}\n").as_bytes())
+    }
+
+    /// The last checkpoint of a job that has finished.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn finished(&self) -> Result<Option<u64>> {
+        self.read_number(FINISHED)
+    }
+
+    /// Records which incarnation a start from nothing has.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn set_next_incarnation(&self, incarnation: u32) -> Result<()> {
+        self.write(&self.dir.join(INCARNATION), format!("{incarnation}\n").as_bytes())
+    }
+
+    /// The incarnation of a start from nothing: 0 unless set.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn next_incarnation(&self) -> Result<u32> {
+        Ok(self.read_number(INCARNATION)?.unwrap_or(0))
+    }
+
+    fn read_number<T: std::str::FromStr<Err = std::num::ParseIntError>>(&self, name: &str) -> Result<Option<T>> {
+        let path = self.dir.join(name);
+        match self.disk.read(&path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes)
+                .trim()
+                .parse()
+                .map(Some)
+                .map_err(|error| Error::corrupt(format!("{} does not hold a number", path.display())).caused_by(error)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
+        }
+    }
+
+    /// Forgets everything, oldest first, so that a crash in the middle leaves the newest checkpoint or none.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn clear(&self) -> Result<()> {
+        let failed = |error| Error::storage(format!("clearing the checkpoint folder {}", self.dir.display())).caused_by(error);
+        self.disk.remove(&self.dir.join(FINISHED)).map_err(failed)?;
+        self.ids()?.into_iter().try_for_each(|id| self.discard(id))?;
+        self.disk.sync_dir(&self.dir).map_err(failed)
+    }
+
+    /// Removes all checkpoints of a job that has ended, but keeps the record that it has.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove_all(&self) -> Result<()> {
+        self.ids()?.into_iter().try_for_each(|id| self.discard(id))
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        self.write_durably(path, bytes).map_err(|error| Error::storage(format!("writing {}", path.display())).caused_by(error))
+    }
+
+    fn write_durably(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        let dir = path.parent().unwrap_or(&self.dir);
+        self.disk.create_dir(dir)?;
+        let temporary = path.with_extension("tmp");
+        let mut file = self.disk.create(&temporary)?;
+        file.write(bytes)?;
+        file.sync()?;
+        drop(file);
+        self.disk.rename(&temporary, path)?;
+        self.disk.sync_dir(dir)
+    }
+
+    fn ids(&self) -> Result<Vec<u64>> {
+        let entries =
+            self.disk.list(&self.dir).map_err(|error| Error::storage(format!("listing {}", self.dir.display())).caused_by(error))?;
+        let id = |path: PathBuf| path.file_name()?.to_str()?.strip_prefix(PREFIX)?.parse().ok();
+        let mut ids: Vec<u64> = entries.into_iter().filter_map(id).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    fn is_complete(&self, checkpoint: u64) -> bool {
+        let manifest = self.chk(checkpoint).join(MANIFEST);
+        self.disk.list(&self.chk(checkpoint)).is_ok_and(|entries| entries.contains(&manifest))
+    }
+
+    fn chk(&self, checkpoint: u64) -> PathBuf {
+        self.dir.join(format!("{PREFIX}{checkpoint}"))
+    }
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    format!("{:016x}", xxh3_64(bytes))
+}

@@ -1,1 +1,7 @@
-//! Under construction.
+//! Checkpoints: when they are taken, what they consist of, how they are laid out.
+
+pub mod coordinator;
+pub mod manifest;
+pub mod snapshot;
+
+pub use coordinator::{Action, Coordinator, Event, Options};

@@ -1,1 +1,49 @@
-//! Working with encoded values by their type tables: picking fields, encoding keys, transcoding.
+//! Working with encoded values by their type tables: checking them, picking fields, encoding keys, transcoding, writing them as JSON.
+//!
+//! A value is postcard bytes (`tidemill_wit::schema`). Guests are hostile: whatever is here never panics on bytes or on a table, and costs
+//! time in proportion to the bytes that it reads, if the table has passed [`validate`].
+
+pub mod samples;
+pub mod scalar;
+
+pub mod validate;
+pub mod walk;
+
+pub mod field;
+pub mod key;
+
+pub mod describe;
+pub mod same;
+
+pub mod json;
+pub mod lanes;
+
+pub use describe::describe;
+pub use field::FieldPath;
+pub use json::JsonEncoder;
+pub use key::{KeyEncoder, same_key};
+pub use same::equivalent;
+pub use validate::validate;
+pub use walk::check;
+
+use tidemill_wit::schema::TypeTable;
+
+/// An encoded value as JSON text, for messages: bytes that do not fit the type are shown in hex.
+#[must_use]
+pub fn json_text(table: &TypeTable, payload: &[u8]) -> String {
+    let mut text = Vec::new();
+    match JsonEncoder::new(table.clone()).encode(payload, &mut text) {
+        Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+        Err(_) => format!("\"{}\"", hex(payload)),
+    }
+}
+
+/// An encoded key as people know it, for messages. Keys are stored in their order-preserving form, so this shows their bytes.
+#[must_use]
+pub fn describe_key(_table: &TypeTable, key: &[u8]) -> String {
+    format!("\"{}\"", hex(key))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

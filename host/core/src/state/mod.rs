@@ -1,7 +1,7 @@
 //! Keyed state and timers of one operator's subtask, behind one trait.
 
-mod conformance;
-mod layout;
+pub mod conformance;
+pub mod layout;
 mod memory;
 
 use tidemill_wit::descriptor::StateDescriptor;
@@ -12,7 +12,7 @@ use crate::effects::{TimerOps, Writes};
 use crate::key_group::KeyGroup;
 use crate::time::{Domain, Timestamp};
 
-pub use memory::MemoryState;
+pub use memory::{MemoryBackend, MemoryState};
 
 /// A slot's entries of a list or map are prefetched whole up to this number.
 pub const PREFETCH_ENTRIES: usize = 64;

@@ -1,0 +1,51 @@
+# Two commands for everyone: `make demo` and `make test`. The rest is for those who measure and those who look for trouble.
+SHELL := /bin/bash
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BIN := $(TARGET)/release
+PYTHON := target/python/bin/python
+GUESTS := target/guests
+CARGO := cargo
+
+.PHONY: help demo test soak bench bench-flink build guests lint clean-demo
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make demo        a business day of sales through three WebAssembly components, killed twice, checked alert for alert
+demo: build guests $(PYTHON)
+	$(PYTHON) examples/larkspur/demo.py --tidemill $(BIN)/tidemill --larkspur $(BIN)/larkspur --python $(PYTHON) \
+	  --guests $(GUESTS) --work target/demo
+
+## make test        everything: lints, unit tests, simulations, end-to-end runs with SIGKILL
+test: guests lint $(PYTHON)
+	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --workspace --release --locked
+	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --release --locked
+	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
+
+## make soak        1,000 SIGKILLs and a long simulation
+soak: build guests $(PYTHON)
+	TIDEMILL_PYTHON=$(abspath $(PYTHON)) TIDEMILL_KILLS=1000 TIDEMILL_SEEDS=20000 $(CARGO) test --release --locked -p tidemill-tests --test kills --test simulation -- --nocapture
+
+## make bench       the cost of the WebAssembly boundary, and the whole job
+bench: build guests $(PYTHON)
+	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- boundary
+	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench
+
+## make bench-flink the same job on Apache Flink 2.3.0 and here, in alternation
+bench-flink: build guests $(PYTHON)
+	tests/peers/flink/compare.sh $(BIN)/tidemill $(GUESTS) target/bench-flink
+
+build:
+	$(CARGO) build --release --locked --workspace
+
+guests:
+	scripts/build-guests.sh
+
+lint:
+	$(CARGO) fmt --all --check
+	cd guests && $(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --release --all-targets --locked -- -D warnings
+	scripts/tidy.sh
+
+$(PYTHON): examples/larkspur/requirements.txt
+	scripts/python.sh target/python examples/larkspur/requirements.txt

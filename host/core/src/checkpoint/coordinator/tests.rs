@@ -1,0 +1,129 @@
+use super::{Action, Coordinator, Event, Options};
+use crate::Timestamp;
+use crate::exchange::Barrier;
+
+const OPTIONS: Options = Options { interval: 10, timeout: 50, min_pause: 3, tolerable_failures: 1 };
+
+fn trigger(checkpoint: u64) -> Action {
+    Action::Trigger(Barrier { checkpoint, stop: false })
+}
+
+/// Feeds events with their times and collects all actions.
+fn run(coordinator: &mut Coordinator, events: impl IntoIterator<Item = (i64, Event)>) -> Vec<Action> {
+    events.into_iter().flat_map(|(now, event)| coordinator.on_event(event, Timestamp(now))).collect()
+}
+
+fn acknowledged(worker: u32, checkpoint: u64) -> Event {
+    Event::Acknowledged { worker, checkpoint }
+}
+
+#[test]
+fn a_checkpoint_is_stored_then_committed_then_the_next_begins() {
+    let mut c = Coordinator::new(OPTIONS, 2, 6, Timestamp(0));
+    let actions = run(
+        &mut c,
+        [
+            (9, Event::Tick),
+            (10, Event::Tick),
+            (11, acknowledged(0, 7)),
+            (12, acknowledged(0, 7)),
+            (13, acknowledged(1, 7)),
+            (40, Event::Tick),
+            (41, Event::Stored { checkpoint: 7 }),
+            (42, Event::Tick),
+            (43, Event::Committed { checkpoint: 7 }),
+            (45, Event::Tick),
+            (46, Event::Tick),
+        ],
+    );
+    let expected = [
+        trigger(7),
+        Action::Store { checkpoint: 7, end_of_input: false },
+        Action::Commit { checkpoint: 7 },
+        Action::Retain { newest: 7 },
+        trigger(8),
+    ];
+    assert_eq!(actions, expected);
+}
+
+#[test]
+fn the_end_of_input_takes_one_last_checkpoint_at_once() {
+    let mut c = Coordinator::new(OPTIONS, 2, 0, Timestamp(0));
+    let actions = run(
+        &mut c,
+        [
+            (1, Event::EndOfInput { worker: 1 }),
+            (2, Event::EndOfInput { worker: 0 }),
+            (3, acknowledged(0, 1)),
+            (3, acknowledged(1, 1)),
+            (4, Event::Stored { checkpoint: 1 }),
+            (5, Event::Committed { checkpoint: 1 }),
+            (99, Event::Tick),
+        ],
+    );
+    let expected = [
+        trigger(1),
+        Action::Store { checkpoint: 1, end_of_input: true },
+        Action::Commit { checkpoint: 1 },
+        Action::Retain { newest: 1 },
+        Action::Finish { checkpoint: 1 },
+    ];
+    assert_eq!(actions, expected);
+}
+
+#[test]
+fn a_stop_waits_for_the_checkpoint_under_way_and_then_takes_its_own() {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let actions = run(
+        &mut c,
+        [
+            (10, Event::Tick),
+            (11, Event::Stop),
+            (12, acknowledged(0, 1)),
+            (13, Event::Stored { checkpoint: 1 }),
+            (14, Event::Committed { checkpoint: 1 }),
+            (15, acknowledged(0, 2)),
+            (16, Event::Stored { checkpoint: 2 }),
+            (17, Event::Committed { checkpoint: 2 }),
+        ],
+    );
+    assert_eq!(actions.get(4), Some(&Action::Trigger(Barrier { checkpoint: 2, stop: true })));
+    assert_eq!(actions.last(), Some(&Action::Stopped { checkpoint: 2 }));
+}
+
+#[test]
+fn failures_are_tolerated_up_to_the_limit_and_a_success_resets_them() {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let failed = |checkpoint| Event::Failed { checkpoint, reason: "no space left".to_owned() };
+    let actions = run(
+        &mut c,
+        [
+            (10, Event::Tick),
+            (11, failed(1)),
+            (20, Event::Tick),
+            (21, acknowledged(0, 2)),
+            (22, Event::Stored { checkpoint: 2 }),
+            (23, Event::Committed { checkpoint: 2 }),
+            (30, Event::Tick),
+            (80, Event::Tick),
+            // Late: the checkpoint has already timed out.
+            (81, acknowledged(0, 3)),
+            (90, Event::Tick),
+            (91, failed(4)),
+        ],
+    );
+    let expected = [
+        trigger(1),
+        Action::Discard { checkpoint: 1 },
+        trigger(2),
+        Action::Store { checkpoint: 2, end_of_input: false },
+        Action::Commit { checkpoint: 2 },
+        Action::Retain { newest: 2 },
+        trigger(3),
+        Action::Discard { checkpoint: 3 },
+        trigger(4),
+        Action::Discard { checkpoint: 4 },
+        Action::Fail { reason: "checkpoint 4 failed: no space left".to_owned() },
+    ];
+    assert_eq!(actions, expected);
+}

@@ -1,0 +1,191 @@
+//! The manifest: a checkpoint exists once its manifest is durable. It is JSON, so that people can read it, and a line with its checksum.
+
+use serde::{Deserialize, Serialize};
+use tidemill_wit::descriptor::{StateDescriptor, StateKind};
+use tidemill_wit::schema::TypeTable;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::sink::Committable;
+use crate::source::Split;
+use crate::{Error, Result};
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`VERSION`] when it was written.
+    pub version: u32,
+    /// The job's name.
+    pub job: String,
+    /// The job's incarnation: 0 at first, one more each time it started from nothing over existing output.
+    pub incarnation: u32,
+    /// The checkpoint's id.
+    pub checkpoint: u64,
+    /// When it was taken, in milliseconds since the epoch.
+    pub created: i64,
+    /// The number of workers.
+    pub parallelism: u32,
+    /// The number of key groups, fixed by the first checkpoint.
+    pub max_parallelism: u32,
+    /// Whether all input of a bounded job is covered: nothing is left to do but to commit.
+    pub end_of_input: bool,
+    /// How many records had been read from all sources, valid or not.
+    pub records_in: u64,
+    /// The workers' state files.
+    pub files: Vec<StateFile>,
+    /// Where the sources stand.
+    pub sources: Vec<SourcePositions>,
+    /// What the operators' state consists of.
+    pub operators: Vec<OperatorState>,
+    /// What the sinks must commit.
+    pub sinks: Vec<SinkCommittables>,
+}
+
+/// A state file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateFile {
+    /// Its path within the checkpoint folder.
+    pub path: String,
+    /// The worker that wrote it.
+    pub worker: u32,
+    /// Its length.
+    pub bytes: u64,
+    /// Its XXH3 hash in hexadecimal.
+    pub checksum: String,
+    /// The checkpoint that it is a delta to; `None`: it holds everything.
+    pub base: Option<u64>,
+}
+
+/// The splits of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourcePositions {
+    /// The source's uid.
+    pub uid: String,
+    /// Its splits with their positions.
+    pub splits: Vec<Split>,
+}
+
+/// An operator with keyed state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorState {
+    /// The operator's uid.
+    pub uid: String,
+    /// The sha-256 of its component.
+    pub component: String,
+    /// The type of its key.
+    pub key: Option<TypeTable>,
+    /// Its states; a state's index is its id in the state files.
+    pub states: Vec<StoredState>,
+}
+
+/// A state as it was stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredState {
+    /// Its name.
+    pub name: String,
+    /// The code of its kind.
+    pub kind: u8,
+    /// The type of its value, element or map value.
+    pub value: TypeTable,
+    /// The type of its map keys.
+    pub entry_key: Option<TypeTable>,
+}
+
+/// What a sink must commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinkCommittables {
+    /// The sink's uid.
+    pub uid: String,
+    /// Its committables.
+    pub committables: Vec<Committable>,
+}
+
+impl StoredState {
+    /// How a state is stored.
+    #[must_use]
+    pub fn of(state: &StateDescriptor) -> Self {
+        Self { name: state.name.clone(), kind: state.kind as u8, value: state.value.clone(), entry_key: state.entry_key.clone() }
+    }
+
+    /// The kind in words.
+    #[must_use]
+    pub fn kind_name(&self) -> String {
+        StateKind::from_code(self.kind).map_or_else(|| format!("unknown ({})", self.kind), |kind| format!("{kind:?}").to_lowercase())
+    }
+}
+
+impl Manifest {
+    /// The manifest as it is stored.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut text = serde_json::to_vec_pretty(self).map_err(|error| Error::storage("writing the manifest as JSON").caused_by(error))?;
+        let hash = xxh3_64(&text);
+        text.extend_from_slice(format!("\nxxh3 {hash:016x}\n").as_bytes());
+        Ok(text)
+    }
+
+    /// Reads a stored manifest.
+    ///
+    /// # Errors
+    /// The bytes are not a whole, unchanged manifest of a version that this program knows.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let corrupt = |what: String| Error::corrupt(format!("the manifest {what}"));
+        let line = bytes.len().checked_sub(23).and_then(|at| bytes.split_at_checked(at));
+        let Some((text, line)) = line else { return Err(corrupt("is cut off".to_owned())) };
+        if line != format!("\nxxh3 {:016x}\n", xxh3_64(text)).as_bytes() {
+            return Err(corrupt("does not have the checksum that was written".to_owned()));
+        }
+        let manifest: Self = serde_json::from_slice(text).map_err(|error| corrupt("is not valid".to_owned()).caused_by(error))?;
+        if manifest.version != VERSION {
+            return Err(corrupt(format!("has version {}, this program reads version {VERSION}", manifest.version)));
+        }
+        Ok(manifest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Manifest, SourcePositions, VERSION};
+    use crate::source::Split;
+
+    fn sample() -> Manifest {
+        Manifest {
+            version: VERSION,
+            job: "job".to_owned(),
+            incarnation: 0,
+            checkpoint: 3,
+            created: 1,
+            parallelism: 2,
+            max_parallelism: 128,
+            end_of_input: false,
+            records_in: 9,
+            files: vec![],
+            sources: vec![SourcePositions {
+                uid: "pos".to_owned(),
+                splits: vec![Split { id: 0, name: "a".to_owned(), position: 17, finished: false }],
+            }],
+            operators: vec![],
+            sinks: vec![],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(Manifest::from_bytes(&sample().to_bytes().unwrap()).unwrap(), sample());
+    }
+
+    #[test]
+    fn cut_and_flipped_manifests_are_refused() {
+        let bytes = sample().to_bytes().unwrap();
+        for at in 0..bytes.len() {
+            assert!(Manifest::from_bytes(&bytes[..at]).is_err(), "cut to {at}");
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            assert!(Manifest::from_bytes(&flipped).is_err(), "flipped at {at}");
+        }
+    }
+}

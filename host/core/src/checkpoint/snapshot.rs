@@ -1,0 +1,178 @@
+//! The state file of one worker: what its operators hold at a barrier.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | magic `TMSTATE1` |
+//! | 8, 4 | checkpoint (u64), worker (u32); all integers are little-endian |
+//! | then per block | 1: kind, 4: length (u32), and as many bytes |
+//! | 9 | kind 0xFF and the XXH3 hash (u64) of everything before it |
+//!
+//! Kind 1 begins an operator: its uid. Kind 2: the event-time timer pass that the barrier interrupted (i64). Kind 3: a key group (u16) and
+//! its content as `state/layout.rs` lays it out; a block may be a base or, later, a delta, which the layout tells apart.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::key_group::KeyGroup;
+use crate::{Error, Result, Timestamp};
+
+const MAGIC: &[u8; 8] = b"TMSTATE1";
+const OPERATOR: u8 = 1;
+const PASS: u8 = 2;
+const GROUP: u8 = 3;
+const END: u8 = 0xFF;
+
+/// Writes a state file.
+#[derive(Debug, Default)]
+pub struct SnapshotWriter {
+    bytes: Vec<u8>,
+}
+
+impl SnapshotWriter {
+    /// An empty snapshot.
+    #[must_use]
+    pub fn new(checkpoint: u64, worker: u32) -> Self {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&checkpoint.to_le_bytes());
+        bytes.extend_from_slice(&worker.to_le_bytes());
+        Self { bytes }
+    }
+
+    /// Begins an operator; the groups that follow are its own.
+    pub fn operator(&mut self, uid: &str, pass: Option<Timestamp>) {
+        self.block(OPERATOR, &[uid.as_bytes()]);
+        if let Some(horizon) = pass {
+            self.block(PASS, &[&horizon.0.to_le_bytes()]);
+        }
+    }
+
+    /// Adds a key group.
+    pub fn group(&mut self, group: KeyGroup, content: &[u8]) {
+        self.block(GROUP, &[&group.0.to_le_bytes(), content]);
+    }
+
+    /// The whole file.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u8> {
+        let hash = xxh3_64(&self.bytes);
+        self.bytes.push(END);
+        self.bytes.extend_from_slice(&hash.to_le_bytes());
+        self.bytes
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a key group of one worker is far below 4 GiB: it is held in memory")]
+    fn block(&mut self, kind: u8, parts: &[&[u8]]) {
+        self.bytes.push(kind);
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        self.bytes.extend_from_slice(&(len as u32).to_le_bytes());
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+    }
+}
+
+/// A state file that has been read.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Snapshot<'a> {
+    /// The checkpoint that it belongs to.
+    pub checkpoint: u64,
+    /// The worker that wrote it.
+    pub worker: u32,
+    /// What each operator holds.
+    pub operators: Vec<OperatorSnapshot<'a>>,
+}
+
+/// What an operator's subtask holds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OperatorSnapshot<'a> {
+    /// The operator's uid.
+    pub uid: &'a str,
+    /// The event-time timer pass that the barrier interrupted.
+    pub pass: Option<Timestamp>,
+    /// The key groups.
+    pub groups: Vec<(KeyGroup, &'a [u8])>,
+}
+
+impl<'a> Snapshot<'a> {
+    /// Reads a state file.
+    ///
+    /// # Errors
+    /// The bytes are not a whole, unchanged state file.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let corrupt = |what: &str| Error::corrupt(format!("the state file {what}"));
+        let body = bytes.len().checked_sub(9).and_then(|end| bytes.split_at_checked(end));
+        let Some((body, [END, hash @ ..])) = body else { return Err(corrupt("is cut off")) };
+        if hash != xxh3_64(body).to_le_bytes() {
+            return Err(corrupt("does not have the checksum that was written"));
+        }
+        let mut rest = body.strip_prefix(MAGIC).ok_or_else(|| corrupt("does not begin as a state file"))?;
+        let checkpoint = u64::from_le_bytes(take(&mut rest).ok_or_else(|| corrupt("is cut off"))?);
+        let worker = u32::from_le_bytes(take(&mut rest).ok_or_else(|| corrupt("is cut off"))?);
+        let mut snapshot = Self { checkpoint, worker, operators: Vec::new() };
+        while !rest.is_empty() {
+            snapshot.block(&mut rest).ok_or_else(|| corrupt("has a block that is not valid"))?;
+        }
+        Ok(snapshot)
+    }
+
+    fn block(&mut self, rest: &mut &'a [u8]) -> Option<()> {
+        let [kind] = take(rest)?;
+        let len = u32::from_le_bytes(take(rest)?) as usize;
+        let (mut content, after) = rest.split_at_checked(len)?;
+        *rest = after;
+        match kind {
+            OPERATOR => self.operators.push(OperatorSnapshot { uid: std::str::from_utf8(content).ok()?, pass: None, groups: Vec::new() }),
+            PASS => self.operators.last_mut()?.pass = Some(Timestamp(i64::from_le_bytes(take(&mut content)?))),
+            GROUP => {
+                let group = KeyGroup(u16::from_le_bytes(take(&mut content)?));
+                self.operators.last_mut()?.groups.push((group, content));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(*head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OperatorSnapshot, Snapshot, SnapshotWriter};
+    use crate::Timestamp;
+    use crate::key_group::KeyGroup;
+
+    fn sample() -> Vec<u8> {
+        let mut writer = SnapshotWriter::new(7, 1);
+        writer.operator("first", Some(Timestamp(-5)));
+        writer.group(KeyGroup(64), b"abc");
+        writer.group(KeyGroup(65), b"");
+        writer.operator("second", None);
+        writer.finish()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes = sample();
+        let first = OperatorSnapshot {
+            uid: "first",
+            pass: Some(Timestamp(-5)),
+            groups: vec![(KeyGroup(64), &b"abc"[..]), (KeyGroup(65), b"")],
+        };
+        let second = OperatorSnapshot { uid: "second", pass: None, groups: vec![] };
+        assert_eq!(Snapshot::parse(&bytes).unwrap(), Snapshot { checkpoint: 7, worker: 1, operators: vec![first, second] });
+    }
+
+    #[test]
+    fn cut_and_flipped_files_are_refused() {
+        let bytes = sample();
+        for len in 0..bytes.len() {
+            assert!(Snapshot::parse(&bytes[..len]).is_err(), "cut to {len}");
+        }
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x10;
+            assert!(Snapshot::parse(&flipped).is_err(), "flipped at {at}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What happens when a call fails.
+
+use super::{Env, Operator};
+use crate::batch::{Batch, Origin};
+use crate::detector::Failure;
+use crate::schema::lanes::{DeadLetter, encode_dead_letter};
+use crate::schema::{describe_key, json_text};
+use crate::state::DueTimers;
+use crate::time::Domain;
+use crate::{Error, Result, Timestamp};
+
+/// So many calls in a row may run into their deadline before the job fails, so that a looping guest cannot hold up barriers for minutes.
+const MAX_DEADLINES_IN_A_ROW: u32 = 8;
+
+/// What happens to a bad record or timer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The job fails, and restarts from its last checkpoint.
+    #[default]
+    Fail,
+    /// It goes to the dead-letter lane; the rest of its batch is unharmed.
+    DeadLetter,
+}
+
+impl Operator {
+    /// Makes the instance usable again after a failure, and gives the failure back.
+    pub(super) fn after_failure(&mut self, failure: Failure) -> Result<Failure> {
+        match &failure {
+            Failure::BadRecord { .. } | Failure::Fatal(_) => return Ok(failure),
+            Failure::Trap(_) => self.deadlines_in_a_row = 0,
+            Failure::Deadline(reason) => {
+                self.deadlines_in_a_row += 1;
+                if self.deadlines_in_a_row >= MAX_DEADLINES_IN_A_ROW {
+                    let uid = &self.settings.uid;
+                    return Err(Error::guest(format!(
+                        "operator {uid}: {MAX_DEADLINES_IN_A_ROW} calls in a row did not end in time: {reason}"
+                    )));
+                }
+            }
+        }
+        self.detector = self.settings.open()?;
+        Ok(failure)
+    }
+
+    pub(super) fn fatal(&self, reason: &str) -> Error {
+        Error::guest(format!("operator {}: {reason}", self.settings.uid))
+    }
+
+    /// Hands a bad record to the error policy.
+    pub(super) fn bad_record(&mut self, batch: &Batch, row: usize, reason: &str, env: &mut Env<'_>) -> Result<()> {
+        let origin = batch.origin.get(row).copied().unwrap_or(Origin::NONE);
+        let place = self.settings.splits.place(origin);
+        if self.settings.on_error == OnError::Fail {
+            let at = place.as_ref().map_or_else(
+                || "a record that a timer emitted".to_owned(),
+                |(source, at)| format!("the record at {at} of source {source}"),
+            );
+            return Err(Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid)));
+        }
+        let value = json_text(&self.settings.factory.descriptor().input, batch.payload.get(row));
+        let (source, position) = place.unzip();
+        self.dead_letter(
+            &DeadLetter {
+                operator: &self.settings.uid.clone(),
+                reason,
+                source: source.as_deref(),
+                position: position.as_deref(),
+                timestamp: batch.time_of(row),
+                value: &value,
+            },
+            env,
+            origin,
+        )
+    }
+
+    /// Hands a bad timer to the error policy; it is gone either way.
+    pub(super) fn bad_timer(&mut self, domain: Domain, due: &DueTimers, reason: &str, env: &mut Env<'_>) -> Result<()> {
+        let time = due.timestamp.first().copied().unwrap_or(0);
+        let key = due.slots.get(due.slot.first().copied().unwrap_or(0) as usize);
+        let key = self.settings.factory.descriptor().key.as_ref().map_or_else(String::new, |ty| describe_key(ty, key.bytes));
+        let domain_name = match domain {
+            Domain::Event => "event",
+            Domain::Processing => "processing",
+        };
+        if self.settings.on_error == OnError::Fail {
+            let uid = &self.settings.uid;
+            return Err(Error::guest(format!("operator {uid}: the {domain_name}-time timer at {time} of key {key} failed: {reason}")));
+        }
+        self.reads.state.remove_timers(domain, due, 1)?;
+        let value = format!("{{\"domain\":\"{domain_name}\",\"timestamp\":{time},\"key\":{key}}}");
+        let letter =
+            DeadLetter { operator: &self.settings.uid.clone(), reason, source: None, position: None, timestamp: Some(time), value: &value };
+        self.dead_letter(&letter, env, Origin::NONE)
+    }
+
+    fn dead_letter(&mut self, letter: &DeadLetter<'_>, env: &mut Env<'_>, origin: Origin) -> Result<()> {
+        self.metrics.dead_letters += 1;
+        let mut payload = Vec::new();
+        encode_dead_letter(letter, &mut payload);
+        env.outputs.push(self.settings.dead_letter_lane(), &payload, letter.timestamp.map(|time| Timestamp(time).0), origin)
+    }
+}

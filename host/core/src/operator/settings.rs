@@ -1,0 +1,99 @@
+//! What all subtasks of an operator share.
+
+use std::sync::Arc;
+
+use tidemill_wit::descriptor::{LaneDescriptor, StateDescriptor, StateKind};
+
+use super::{OnError, kinds};
+use crate::detector::{Detector, DetectorFactory, Failure, Table};
+use crate::source::SplitNames;
+use crate::{Error, Result};
+
+/// How many rows a call gets at most.
+pub const BATCH_ROWS: usize = 1024;
+
+/// What all subtasks of an operator share.
+pub struct OperatorSettings {
+    /// The operator's uid in the job spec.
+    pub uid: String,
+    /// Makes detector instances.
+    pub factory: Arc<dyn DetectorFactory>,
+    /// The encoded parameters.
+    pub parameters: Vec<u8>,
+    /// The reference tables, in the order of the descriptor.
+    pub tables: Arc<[Table]>,
+    /// The keyed states, with what the job spec changes of their declaration.
+    pub states: Vec<StateDescriptor>,
+    /// Whether the operator has keys.
+    pub keyed: bool,
+    /// The number of key groups.
+    pub max_parallelism: u32,
+    /// How many rows a call gets at most.
+    pub batch_rows: usize,
+    /// What happens to bad records.
+    pub on_error: OnError,
+    /// The names of all splits, for messages and the dead-letter lane.
+    pub splits: Arc<SplitNames>,
+    pub(super) lanes: Vec<LaneDescriptor>,
+    pub(super) kinds: Vec<StateKind>,
+}
+
+impl OperatorSettings {
+    /// Settings with defaults: no tables, [`BATCH_ROWS`], bad records fail the job.
+    #[must_use]
+    pub fn new(uid: impl Into<String>, factory: Arc<dyn DetectorFactory>, parameters: Vec<u8>, max_parallelism: u32) -> Self {
+        let descriptor = factory.descriptor();
+        Self {
+            uid: uid.into(),
+            keyed: descriptor.key.is_some(),
+            lanes: descriptor.lanes.clone(),
+            kinds: kinds(&descriptor.states),
+            states: descriptor.states.clone(),
+            factory,
+            parameters,
+            tables: Arc::from([]),
+            max_parallelism,
+            batch_rows: BATCH_ROWS,
+            on_error: OnError::Fail,
+            splits: Arc::default(),
+        }
+    }
+
+    /// The lane to which bad records go: after the declared ones.
+    #[must_use]
+    pub fn dead_letter_lane(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// A new instance.
+    ///
+    /// # Errors
+    /// The detector refuses its parameters, or traps.
+    pub fn open(&self) -> Result<Box<dyn Detector>> {
+        self.factory.open(&self.parameters).map_err(|failure| {
+            let reason = match failure {
+                Failure::BadRecord { reason, .. } | Failure::Fatal(reason) | Failure::Trap(reason) | Failure::Deadline(reason) => reason,
+            };
+            Error::guest(format!("opening operator {}: {reason}", self.uid))
+        })
+    }
+}
+
+/// What a subtask has counted since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Records that came in.
+    pub records_in: u64,
+    /// Records that were at or behind the watermark when they came in. They are processed all the same, as in Flink.
+    pub late_records: u64,
+    /// Timers that fired.
+    pub timers_fired: u64,
+    /// Bad records and timers that went to the dead-letter lane.
+    pub dead_letters: u64,
+    /// Keys with state or timers.
+    pub keys: u64,
+    /// Pending event-time timers.
+    pub event_timers_pending: u64,
+    /// Pending processing-time timers.
+    pub processing_timers_pending: u64,
+}

@@ -1,0 +1,106 @@
+//! Writes the bytes of one key group.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{CONTENT, END_OF_STATES, Form, STAMPED, TOMBSTONE, VERSION};
+use crate::key_group::KeyGroup;
+
+/// Writes the bytes of one key group after the other, reusing its buffer. The caller calls in the order of the layout.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    keys: u32,
+}
+
+impl Writer {
+    /// Begins a key group.
+    pub fn begin(&mut self, group: KeyGroup) {
+        self.keys = 0;
+        self.bytes.clear();
+        self.bytes.push(VERSION);
+        self.bytes.extend_from_slice(&group.0.to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 4]);
+    }
+
+    /// Begins a key; its states and then its [`timers`](Self::timers) follow.
+    pub fn key(&mut self, key: &[u8]) {
+        self.keys += 1;
+        self.bytes.push(CONTENT);
+        self.blob(key);
+    }
+
+    /// Writes that a key is gone.
+    pub fn tombstone(&mut self, key: &[u8]) {
+        self.keys += 1;
+        self.bytes.push(TOMBSTONE);
+        self.blob(key);
+    }
+
+    /// Writes a value.
+    pub fn value(&mut self, state: u8, stamp: Option<i64>, value: &[u8]) {
+        self.tag(state, Form::Value, stamp.is_some());
+        self.element(stamp, value);
+    }
+
+    /// Begins a list or map; `count` times [`element`](Self::element) or [`entry`](Self::entry) follow.
+    pub fn entries(&mut self, state: u8, form: Form, stamped: bool, count: usize) {
+        self.tag(state, form, stamped);
+        self.varint(count);
+    }
+
+    /// Writes a list element.
+    pub fn element(&mut self, stamp: Option<i64>, value: &[u8]) {
+        if let Some(stamp) = stamp {
+            self.bytes.extend_from_slice(&stamp.to_le_bytes());
+        }
+        self.blob(value);
+    }
+
+    /// Writes a map entry.
+    pub fn entry(&mut self, stamp: Option<i64>, key: &[u8], value: &[u8]) {
+        if let Some(stamp) = stamp {
+            self.bytes.extend_from_slice(&stamp.to_le_bytes());
+        }
+        self.blob(key);
+        self.blob(value);
+    }
+
+    /// Ends a key with its timers, each list ascending.
+    pub fn timers(&mut self, event: &[i64], processing: &[i64]) {
+        self.bytes.push(END_OF_STATES);
+        for times in [event, processing] {
+            self.varint(times.len());
+            for time in times {
+                self.bytes.extend_from_slice(&time.to_le_bytes());
+            }
+        }
+    }
+
+    /// Ends the key group and returns its bytes.
+    pub fn finish(&mut self) -> &[u8] {
+        if let Some(keys) = self.bytes.get_mut(3..7) {
+            keys.copy_from_slice(&self.keys.to_le_bytes());
+        }
+        let checksum = xxh3_64(&self.bytes);
+        self.bytes.extend_from_slice(&checksum.to_le_bytes());
+        &self.bytes
+    }
+
+    fn tag(&mut self, state: u8, form: Form, stamped: bool) {
+        self.bytes.extend_from_slice(&[form as u8 | if stamped { STAMPED } else { 0 }, state]);
+    }
+
+    fn blob(&mut self, bytes: &[u8]) {
+        self.varint(bytes.len());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "cut to seven bits first")]
+    fn varint(&mut self, mut number: usize) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
+    }
+}

@@ -1,0 +1,117 @@
+//! The keys: an index from hashes to places.
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::block::Block;
+use super::slab::Slab;
+use crate::detector::{KeyRef, SlotKeys};
+use crate::key_group::{KeyGroup, hash_key};
+
+/// The place of a key that is not there.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A key with all that belongs to it.
+#[derive(Debug, Default)]
+pub(super) struct Key {
+    pub(super) block: Block,
+    /// The number of its timers in both domains.
+    pub(super) timers: u32,
+    pub(super) group: KeyGroup,
+}
+
+/// All keys.
+#[derive(Debug)]
+pub(super) struct Keys {
+    index: HashTable<Place>,
+    pub(super) slab: Slab<Key>,
+    states: usize,
+}
+
+/// Where a key lies. The tag is half of the hash: nearly always enough to tell keys apart without looking at them.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    tag: u32,
+    id: u32,
+}
+
+impl Keys {
+    pub(super) fn new(states: usize) -> Self {
+        Self { index: HashTable::new(), slab: Slab::default(), states }
+    }
+
+    /// Finds for each slot the place that its key has if it is there at all, judged by the hash alone: no key is touched, so that the
+    /// cache misses of all lookups overlap.
+    pub(super) fn candidates(&self, slots: &SlotKeys, into: &mut Vec<u32>) {
+        into.clear();
+        into.extend(slots.hashes.iter().map(|&hash| {
+            let tag = tag(hash);
+            self.index.find(spread(tag), |place| place.tag == tag).map_or(NONE, |place| place.id)
+        }));
+    }
+
+    /// Loads the keys of these places into the cache.
+    pub(super) fn warm(&self, ids: &[u32]) {
+        let sum = ids.iter().filter_map(|&id| self.slab.get(id)).fold(0u8, |sum, key| sum ^ key.block.warm());
+        std::hint::black_box(sum);
+    }
+
+    /// The place of a key, given a guess.
+    #[inline]
+    pub(super) fn find(&self, key: KeyRef<'_>, guess: u32) -> Option<u32> {
+        if self.holds(guess, key.bytes) {
+            return Some(guess);
+        }
+        let tag = tag(key.hash);
+        self.index.find(spread(tag), |place| place.tag == tag && self.holds(place.id, key.bytes)).map(|place| place.id)
+    }
+
+    /// The place of a key, which is put there if it is not.
+    pub(super) fn find_or_insert(&mut self, key: KeyRef<'_>) -> u32 {
+        let Self { index, slab, states } = self;
+        let tag = tag(key.hash);
+        let same = |place: &Place| place.tag == tag && slab.get(place.id).is_some_and(|found| found.block.holds(key.bytes));
+        match index.entry(spread(tag), same, |place| spread(place.tag)) {
+            Entry::Occupied(found) => found.get().id,
+            Entry::Vacant(vacant) => {
+                let id = slab.insert(Key { block: Block::new(key.bytes, *states), timers: 0, group: key.group });
+                vacant.insert(Place { tag, id });
+                id
+            }
+        }
+    }
+
+    /// Removes a key that has nothing left.
+    pub(super) fn remove_if_empty(&mut self, id: u32) {
+        let Some(key) = self.slab.get(id) else { return };
+        if key.block.is_free() || key.timers > 0 || !key.block.is_empty() {
+            return;
+        }
+        let tag = tag(hash_key(key.block.key()));
+        if let Ok(found) = self.index.find_entry(spread(tag), |place| place.id == id) {
+            found.remove();
+        }
+        self.slab.remove(id);
+    }
+
+    /// The bytes of a key in use.
+    #[inline]
+    pub(super) fn key(&self, id: u32) -> &[u8] {
+        self.slab.get(id).map_or(&[], |key| key.block.key())
+    }
+
+    #[inline]
+    fn holds(&self, id: u32, key: &[u8]) -> bool {
+        self.slab.get(id).is_some_and(|found| found.block.holds(key))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half: the upper one decides the key group, so it varies little here")]
+fn tag(hash: u64) -> u32 {
+    hash as u32
+}
+
+/// The table takes its bucket from the lower bits and its fingerprint from the upper ones.
+fn spread(tag: u32) -> u64 {
+    u64::from(tag) << 32 | u64::from(tag)
+}

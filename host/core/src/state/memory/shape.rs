@@ -1,0 +1,64 @@
+//! What the backend needs to know of a declared state.
+
+use tidemill_wit::descriptor::StateDescriptor;
+
+use super::super::layout::{FRESH, Form};
+use crate::time::Timestamp;
+
+/// A declared state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) form: Form,
+    /// The time to live in milliseconds.
+    pub(super) ttl: Option<i64>,
+    /// The index among the prefetched values, or among the prefetched lists and maps.
+    pub(super) column: usize,
+}
+
+/// A time to live and the time at which it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    ttl: Option<i64>,
+    now: i64,
+}
+
+impl Shape {
+    /// The shapes of declared states.
+    pub(super) fn all(states: &[StateDescriptor]) -> Vec<Self> {
+        let (mut values, mut entries) = (0, 0);
+        states
+            .iter()
+            .map(|state| {
+                let form = Form::of(state.kind);
+                let next = if form == Form::Value { &mut values } else { &mut entries };
+                let column = *next;
+                *next += 1;
+                Self { form, ttl: state.ttl, column }
+            })
+            .collect()
+    }
+
+    #[inline]
+    pub(super) fn stamped(self) -> bool {
+        self.ttl.is_some()
+    }
+
+    #[inline]
+    pub(super) fn life(self, now: Timestamp) -> Life {
+        Life { ttl: self.ttl, now: now.0 }
+    }
+}
+
+impl Life {
+    /// Whether anything ends at all.
+    #[inline]
+    pub(super) fn ends(self) -> bool {
+        self.ttl.is_some()
+    }
+
+    /// Whether what was last renewed at `stamp` has expired.
+    #[inline]
+    pub(super) fn is_over(self, stamp: i64) -> bool {
+        self.ttl.is_some_and(|ttl| stamp != FRESH && stamp.saturating_add(ttl) <= self.now)
+    }
+}

@@ -1,0 +1,189 @@
+//! Everything in the layout of checkpoints, and back.
+
+use std::collections::BTreeSet;
+
+use super::super::layout::{Entry, FRESH, Form, Item, Reader, Writer};
+use super::MemoryState;
+use super::keys::NONE;
+use super::order::{Ranked, sort};
+use super::read::CellRef;
+use super::timers::Timers;
+use crate::detector::KeyRef;
+use crate::key_group::{KeyGroup, hash_key};
+use crate::time::Timestamp;
+use crate::{Error, Result};
+
+impl MemoryState {
+    pub(super) fn write_snapshot(&self, into: &mut dyn FnMut(KeyGroup, &[u8])) {
+        let mut by_group: Vec<(KeyGroup, u32)> = (0..)
+            .take(self.keys.slab.places())
+            .filter_map(|id| self.keys.slab.get(id).filter(|key| !key.block.is_free()).map(|key| (key.group, id)))
+            .collect();
+        by_group.sort_by_key(|(group, _)| *group);
+        let times = self.timers.each_ref().map(|timers| Times::of(timers, self.keys.slab.places()));
+        let mut writer = Writer::default();
+        let mut ranked = Vec::new();
+        for of_group in by_group.chunk_by(|a, b| a.0 == b.0) {
+            let Some(&(group, _)) = of_group.first() else { continue };
+            ranked.clear();
+            ranked.extend(of_group.iter().map(|&(group, id)| Ranked::new(&self.keys, group, id, 0)));
+            sort(&self.keys, &mut ranked);
+            writer.begin(group);
+            for ranked in &ranked {
+                self.write_key(ranked.id, &times, &mut writer);
+            }
+            into(group, writer.finish());
+        }
+    }
+
+    fn write_key(&self, id: u32, times: &[Times; 2], writer: &mut Writer) {
+        let Some(key) = self.keys.slab.get(id) else { return };
+        writer.key(key.block.key());
+        let mut cell = key.block.first_cell();
+        for (state, &shape) in (0..).zip(&self.shapes) {
+            let read = CellRef { block: &key.block, larges: &self.larges, cell, shape };
+            let stamp = |stamp| shape.stamped().then_some(stamp);
+            if shape.form == Form::Value {
+                if let Some((at, value)) = read.value() {
+                    writer.value(state, stamp(at), value);
+                }
+            } else if cell.count > 0 {
+                writer.entries(state, shape.form, shape.stamped(), read.len());
+                read.each(|entry| match shape.form {
+                    Form::Map => writer.entry(stamp(entry.stamp), entry.key, entry.value),
+                    Form::Value | Form::List => writer.element(stamp(entry.stamp), entry.value),
+                });
+            }
+            cell = key.block.cell_after(cell);
+        }
+        let [event, processing] = times;
+        writer.timers(event.get(id), processing.get(id));
+    }
+
+    pub(super) fn read_snapshot(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
+        self.replace_keys(group, bytes, states)?;
+        let mut reader = Reader::new(group, bytes)?;
+        let mut id = NONE;
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Key(bytes) => {
+                    self.keys.remove_if_empty(id);
+                    id = self.keys.find_or_insert(KeyRef { bytes, hash: hash_key(bytes), group });
+                }
+                Item::Tombstone(_) => {}
+                Item::Entry(entry) => {
+                    if let Some(state) = today(&entry, states) {
+                        self.restore_entry(id, state, &entry);
+                    }
+                }
+                Item::Timer(domain, time) => self.register(domain, time, id),
+            }
+        }
+        self.keys.remove_if_empty(id);
+        Ok(())
+    }
+
+    /// Checks the bytes to their end, so that nothing is changed by bad ones, then removes the keys that they are about.
+    fn replace_keys(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
+        let mut reader = Reader::new(group, bytes)?;
+        let mut replaced = BTreeSet::new();
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Key(bytes) | Item::Tombstone(bytes) => {
+                    if self.keys.slab.len() > 0 {
+                        replaced.extend(self.keys.find(KeyRef { bytes, hash: hash_key(bytes), group }, NONE));
+                    }
+                }
+                Item::Entry(entry) => self.check(group, &entry, states)?,
+                Item::Timer(..) => {}
+            }
+        }
+        let has_timers = |id: &u32| self.keys.slab.get(*id).is_some_and(|key| key.timers > 0);
+        if replaced.iter().any(has_timers) {
+            self.timers.iter_mut().for_each(|timers| timers.delete_all(|id| replaced.contains(&id)));
+        }
+        for id in replaced {
+            for state in 0..self.shapes.len() {
+                if let Some(mut cell) = self.cell_mut(id, state, Timestamp::MIN) {
+                    cell.clear();
+                }
+            }
+            if let Some(key) = self.keys.slab.get_mut(id) {
+                key.timers = 0;
+            }
+            self.keys.remove_if_empty(id);
+        }
+        Ok(())
+    }
+
+    fn check(&self, group: KeyGroup, entry: &Entry<'_>, states: &[Option<u8>]) -> Result<()> {
+        let Some(state) = states.get(usize::from(entry.state)) else {
+            let count = states.len();
+            return Err(Error::corrupt(format!("key group {} holds state {} of {count} states", group.0, entry.state)));
+        };
+        let Some(state) = state else { return Ok(()) };
+        match self.shapes.get(usize::from(*state)) {
+            Some(shape) if shape.form == entry.form => Ok(()),
+            Some(shape) => {
+                let (stored, declared) = (entry.form, shape.form);
+                Err(Error::corrupt(format!("key group {} holds state {state} as {stored:?}, but it is declared as {declared:?}", group.0)))
+            }
+            None => Err(Error::corrupt(format!("key group {} is restored into state {state}, which is not declared", group.0))),
+        }
+    }
+
+    fn restore_entry(&mut self, id: u32, state: usize, entry: &Entry<'_>) {
+        let Some(mut cell) = self.cell_mut(id, state, Timestamp::MIN) else { return };
+        cell.stamp = entry.stamp.unwrap_or(FRESH);
+        match entry.form {
+            Form::Value => cell.put(entry.value),
+            Form::List => cell.append(entry.value),
+            Form::Map => cell.put_entry(entry.key, entry.value),
+        }
+        self.unseen |= cell.shape.stamped() && cell.stamp == FRESH;
+    }
+}
+
+/// The id that a stored state has today.
+fn today(entry: &Entry<'_>, states: &[Option<u8>]) -> Option<usize> {
+    states.get(usize::from(entry.state)).copied().flatten().map(usize::from)
+}
+
+/// The times of one domain's timers by the place of their key.
+struct Times {
+    /// Where the times of each place begin, and at last their end.
+    starts: Vec<u32>,
+    times: Vec<i64>,
+}
+
+impl Times {
+    #[expect(clippy::indexing_slicing, reason = "timers name places, and there is a start for each place and one more")]
+    fn of(timers: &Timers, places: usize) -> Self {
+        if timers.len() == 0 {
+            return Self { starts: Vec::new(), times: Vec::new() };
+        }
+        let mut starts = vec![0u32; places + 1];
+        for timer in timers.iter() {
+            starts[timer.2 as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut next = starts.clone();
+        let mut times = vec![0; timers.len()];
+        for &(time, _, id) in timers.iter() {
+            let at = &mut next[id as usize];
+            times[*at as usize] = time;
+            *at += 1;
+        }
+        Self { starts, times }
+    }
+
+    fn get(&self, id: u32) -> &[i64] {
+        let id = id as usize;
+        let (Some(&start), Some(&end)) = (self.starts.get(id), self.starts.get(id + 1)) else { return &[] };
+        self.times.get(start as usize..end as usize).unwrap_or(&[])
+    }
+}

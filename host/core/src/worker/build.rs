@@ -1,0 +1,187 @@
+//! Makes the workers of a job from its graph.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::{OperatorTask, SinkTask, SourceSettings, SourceTask, Task, Worker};
+use crate::Result;
+use crate::exchange::{ByKey, Edge, Outputs, Receiver, channel};
+use crate::key_group::{KeyGroup, range_of};
+use crate::operator::{Operator, OperatorSettings};
+use crate::schema::KeyEncoder;
+use crate::sink::{Sink, WriterTask};
+use crate::source::Split;
+use crate::state::StateBackend;
+use crate::time::{Domain, Timestamp};
+
+/// A job's sources, operators and sinks, and how they are connected.
+pub struct Graph {
+    /// In topological order.
+    pub nodes: Vec<Node>,
+    /// The connections.
+    pub wires: Vec<Wire>,
+    /// The number of key groups.
+    pub max_parallelism: u32,
+}
+
+/// A source, operator or sink.
+pub enum Node {
+    /// A source.
+    Source(Arc<SourceSettings>),
+    /// An operator.
+    Operator(Arc<OperatorSettings>),
+    /// A sink, with its index among the job's sinks.
+    Sink(u32, Arc<dyn Sink>),
+}
+
+/// A connection from a lane of one node to another node.
+pub struct Wire {
+    /// The index of the node that sends.
+    pub from: usize,
+    /// The lane: for a source 0 is main and 1 invalid; for an operator its declared lanes, then dead-letter.
+    pub lane: usize,
+    /// The index of the node that receives.
+    pub to: usize,
+    /// Which subtask receives.
+    pub kind: WireKind,
+}
+
+/// Which subtask receives.
+pub enum WireKind {
+    /// The one of the same index.
+    Forward,
+    /// The one that owns the record's key group.
+    ByKey(KeyEncoder),
+}
+
+/// What workers start from.
+pub struct WorkerSetup {
+    /// One per worker: wakes it when a peer has something for it.
+    pub wakers: Vec<Waker>,
+    /// How many elements a queue between two subtasks holds.
+    pub queue_capacity: usize,
+    /// Makes the state of operators.
+    pub backend: Arc<dyn StateBackend>,
+    /// The splits of each source, by index.
+    pub splits: Vec<Vec<Split>>,
+    /// The snapshot of each operator, by node index; nothing for those that start empty.
+    pub restored: Vec<Option<RestoredOperator>>,
+    /// See [`WriterTask`].
+    pub incarnation: u32,
+    /// See [`WriterTask`].
+    pub attempt: u64,
+}
+
+/// An operator's part of a checkpoint, of all its subtasks.
+#[derive(Default)]
+pub struct RestoredOperator {
+    /// The event-time pass that the checkpoint interrupted. All subtasks have the same: at a barrier their watermarks are equal.
+    pub pass: Option<Timestamp>,
+    /// The state and timers by key group.
+    pub groups: Vec<(KeyGroup, Vec<u8>)>,
+    /// Today's id of each state in the snapshot; `None` drops it.
+    pub states: Vec<Option<u8>>,
+}
+
+/// Makes one worker per waker.
+///
+/// # Errors
+/// A component, split, sink or state cannot be opened or restored.
+pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
+    let mut ports = connect(graph, setup);
+    let mut workers = Vec::with_capacity(setup.wakers.len());
+    for (subtask, ports) in (0u32..).zip(&mut ports) {
+        let mut tasks = Vec::with_capacity(graph.nodes.len());
+        for (index, (node, port)) in graph.nodes.iter().zip(ports.drain(..)).enumerate() {
+            tasks.push(match node {
+                Node::Source(settings) => {
+                    let splits = setup.splits.get(settings.index as usize).map_or(&[][..], Vec::as_slice);
+                    let mine = splits.iter().filter(|split| owns_split(split.id, subtask, setup)).cloned().collect();
+                    Task::Source(Box::new(SourceTask::new(Arc::clone(settings), mine, port.outputs)?))
+                }
+                Node::Operator(settings) => {
+                    let restored = setup.restored.get(index).and_then(Option::as_ref);
+                    let operator = open_operator(settings, subtask, setup, restored)?;
+                    Task::Operator(Box::new(OperatorTask::new(operator, port.channels, port.outputs)))
+                }
+                Node::Sink(sink_index, sink) => {
+                    let writer = sink.writer(WriterTask { subtask, incarnation: setup.incarnation, attempt: setup.attempt })?;
+                    Task::Sink(Box::new(SinkTask::new(*sink_index, writer, port.channels)))
+                }
+            });
+        }
+        let open_ends = tasks.len();
+        workers.push(Worker { index: subtask, tasks, snapshot: None, reports: Default::default(), open_ends });
+    }
+    Ok(workers)
+}
+
+/// Whether a worker reads a split: they are dealt out in turn.
+fn owns_split(split: u32, subtask: u32, setup: &WorkerSetup) -> bool {
+    split as usize % setup.wakers.len().max(1) == subtask as usize
+}
+
+fn open_operator(
+    settings: &Arc<OperatorSettings>,
+    subtask: u32,
+    setup: &WorkerSetup,
+    restored: Option<&RestoredOperator>,
+) -> Result<Operator> {
+    let mut state = setup.backend.open(&settings.uid, subtask, &settings.states)?;
+    let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
+    let mine = range_of(subtask, settings.max_parallelism, parallelism);
+    for (group, bytes) in restored.iter().flat_map(|restored| &restored.groups).filter(|(group, _)| mine.contains(&u32::from(group.0))) {
+        let states = restored.map_or(&[][..], |restored| restored.states.as_slice());
+        state
+            .restore(*group, bytes, states)
+            .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))?;
+    }
+    let mut operator = Operator::new(Arc::clone(settings), state)?;
+    if let Some(horizon) = restored.and_then(|restored| restored.pass) {
+        operator.begin_pass(Domain::Event, horizon);
+    }
+    Ok(operator)
+}
+
+/// The ends of all channels that belong to one node in one worker.
+#[derive(Default)]
+struct Ports {
+    channels: Vec<Receiver>,
+    outputs: Outputs,
+}
+
+/// Makes the channels: by worker, then by node.
+fn connect(graph: &Graph, setup: &WorkerSetup) -> Vec<Vec<Ports>> {
+    let new_port = |node: &Node| Ports { channels: Vec::new(), outputs: Outputs::new(lanes(node)) };
+    let mut ports: Vec<Vec<Ports>> = setup.wakers.iter().map(|_| graph.nodes.iter().map(new_port).collect()).collect();
+    for wire in &graph.wires {
+        for (from, waker) in setup.wakers.iter().enumerate() {
+            let mut open = |to: usize, to_waker: &Waker| {
+                let (sender, receiver) = channel(setup.queue_capacity, waker.clone(), to_waker.clone());
+                if let Some(port) = ports.get_mut(to).and_then(|ports| ports.get_mut(wire.to)) {
+                    port.channels.push(receiver);
+                }
+                sender
+            };
+            let edge = match &wire.kind {
+                WireKind::Forward => Edge::forward(open(from, waker)),
+                WireKind::ByKey(encoder) => {
+                    let senders = setup.wakers.iter().enumerate().map(|(to, waker)| open(to, waker)).collect();
+                    Edge::ByKey(ByKey::new(senders, encoder.clone(), graph.max_parallelism))
+                }
+            };
+            if let Some(port) = ports.get_mut(from).and_then(|ports| ports.get_mut(wire.from)) {
+                port.outputs.connect(wire.lane, edge);
+            }
+        }
+    }
+    ports
+}
+
+fn lanes(node: &Node) -> usize {
+    match node {
+        Node::Source(_) => 2,
+        Node::Operator(settings) => settings.dead_letter_lane() + 1,
+        Node::Sink(..) => 0,
+    }
+}

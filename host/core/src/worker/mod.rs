@@ -1,0 +1,222 @@
+//! A worker: one subtask of every source, operator and sink, driven by [`Worker::step`].
+//!
+//! A step never waits: not for a peer, not for a disk or network, not for a lock. Production calls it in a loop that parks when there is
+//! nothing to do; tests call it by hand, which makes whole jobs deterministic.
+
+mod build;
+mod input;
+mod operator_task;
+mod sink_task;
+mod snapshot;
+mod source_task;
+
+use std::collections::VecDeque;
+
+pub use build::{Graph, Node, RestoredOperator, Wire, WireKind, WorkerSetup, build};
+pub use operator_task::OperatorTask;
+pub use sink_task::SinkTask;
+pub use snapshot::WorkerSnapshot;
+pub use source_task::{INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
+
+use crate::exchange::Barrier;
+use crate::operator::Metrics;
+use crate::source::Split;
+use crate::{Error, Result, Timestamp};
+
+/// One subtask of everything.
+pub struct Worker {
+    index: u32,
+    /// In topological order: sources first, sinks last.
+    tasks: Vec<Task>,
+    snapshot: Option<WorkerSnapshot>,
+    reports: VecDeque<Report>,
+    open_ends: usize,
+}
+
+/// A subtask.
+pub enum Task {
+    /// Of a source.
+    Source(Box<SourceTask>),
+    /// Of an operator.
+    Operator(Box<OperatorTask>),
+    /// Of a sink.
+    Sink(Box<SinkTask>),
+}
+
+/// What a worker has to tell the coordinator.
+pub enum Report {
+    /// Its part of a checkpoint is complete.
+    Snapshot(Box<WorkerSnapshot>),
+    /// All its data has been processed to the end.
+    EndOfInput,
+}
+
+/// What a task did in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Something: it may have more to do.
+    Worked,
+    /// Nothing, until its peers or the outside give it something, or until this time of the clock.
+    Waiting(Option<Timestamp>),
+}
+
+/// What a task's turn ended with besides, for the worker to act on.
+#[derive(Default)]
+pub(crate) struct Events {
+    /// The barrier that the task has just passed.
+    pub(crate) barrier: Option<Barrier>,
+    /// The task has seen the end of all its data.
+    pub(crate) ended: bool,
+}
+
+/// Whether there is more to do at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Something was done: step again.
+    Worked,
+    /// Nothing can be done until something arrives, or until the clock has reached this time.
+    Waiting(Option<Timestamp>),
+}
+
+impl Worker {
+    /// Gives every task a turn, those furthest downstream first, so that queues drain before they fill.
+    ///
+    /// # Errors
+    /// The job must fail and restart from its last checkpoint. The worker is of no more use.
+    pub fn step(&mut self, now: Timestamp) -> Result<Step> {
+        let mut worked = false;
+        let mut wake: Option<Timestamp> = None;
+        for index in (0..self.tasks.len()).rev() {
+            let mut events = Events::default();
+            let Some(task) = self.tasks.get_mut(index) else { break };
+            let turn = match task {
+                Task::Source(task) => task.run(now, &mut events)?,
+                Task::Operator(task) => task.run(now, &mut events)?,
+                Task::Sink(task) => task.run(&mut events)?,
+            };
+            match turn {
+                Turn::Worked => worked = true,
+                Turn::Waiting(until) => wake = [wake, until].into_iter().flatten().min(),
+            }
+            self.handle(index, &events)?;
+        }
+        Ok(if worked { Step::Worked } else { Step::Waiting(wake) })
+    }
+
+    fn handle(&mut self, index: usize, events: &Events) -> Result<()> {
+        if events.ended {
+            self.open_ends = self.open_ends.saturating_sub(1);
+            if self.open_ends == 0 {
+                self.reports.push_back(Report::EndOfInput);
+            }
+        }
+        if let Some(barrier) = events.barrier {
+            self.snapshot_task(index, barrier)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a checkpoint: every source puts the barrier into its stream.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn trigger(&mut self, barrier: Barrier) -> Result<()> {
+        for index in 0..self.tasks.len() {
+            if let Some(Task::Source(task)) = self.tasks.get_mut(index) {
+                task.barrier(barrier);
+                self.snapshot_task(index, barrier)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a newly discovered split to the worker's subtask of a source.
+    ///
+    /// # Errors
+    /// The split cannot be opened.
+    pub fn assign(&mut self, source: u32, split: Split) -> Result<()> {
+        let task = self.tasks.iter_mut().find_map(|task| match task {
+            Task::Source(task) if task.settings().index == source => Some(task),
+            _ => None,
+        });
+        task.ok_or_else(|| Error::config(format!("there is no source {source} to assign split {} to", split.name)))?.assign(split)
+    }
+
+    /// Adds a task's part to the worker's snapshot, and reports the snapshot when it has all parts.
+    fn snapshot_task(&mut self, index: usize, barrier: Barrier) -> Result<()> {
+        let checkpoint = barrier.checkpoint;
+        let tasks = self.tasks.len();
+        let snapshot = self.snapshot.get_or_insert_with(|| WorkerSnapshot::new(checkpoint, self.index, tasks));
+        if snapshot.checkpoint != checkpoint {
+            let message = format!("checkpoint {checkpoint} overtook checkpoint {} in worker {}", snapshot.checkpoint, self.index);
+            return Err(Error::corrupt(message));
+        }
+        if let Some(task) = self.tasks.get_mut(index) {
+            snapshot.add(task)?;
+        }
+        if snapshot.is_complete()
+            && let Some(snapshot) = self.snapshot.take()
+        {
+            self.reports.push_back(Report::Snapshot(Box::new(snapshot)));
+        }
+        Ok(())
+    }
+
+    /// Takes the next report for the coordinator.
+    pub fn report(&mut self) -> Option<Report> {
+        self.reports.pop_front()
+    }
+
+    /// The worker's index.
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// What the worker's tasks have counted.
+    #[must_use]
+    pub fn statistics(&self) -> WorkerStatistics {
+        let mut statistics = WorkerStatistics::default();
+        for task in &self.tasks {
+            match task {
+                Task::Source(task) => statistics.sources.push(task.statistics()),
+                Task::Operator(task) => statistics.operators.push(task.statistics()),
+                Task::Sink(task) => statistics.sinks.push(task.records()),
+            }
+        }
+        statistics
+    }
+}
+
+/// Counts of one worker, in the order of the graph.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerStatistics {
+    /// Per source.
+    pub sources: Vec<SourceStatistics>,
+    /// Per operator.
+    pub operators: Vec<OperatorStatistics>,
+    /// Records written per sink.
+    pub sinks: Vec<u64>,
+}
+
+/// Counts of a source's subtask.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceStatistics {
+    /// Records read, valid or not.
+    pub records: u64,
+    /// Records that went to the invalid lane.
+    pub invalid: u64,
+    /// The last watermark; [`Timestamp::MIN`] before the first.
+    pub watermark: Timestamp,
+}
+
+/// Counts of an operator's subtask.
+#[derive(Clone, Debug)]
+pub struct OperatorStatistics {
+    /// The operator's own.
+    pub metrics: Metrics,
+    /// Records sent per lane, the dead-letter lane last.
+    pub lanes: Vec<u64>,
+    /// The watermark; [`Timestamp::MIN`] before the first.
+    pub watermark: Timestamp,
+}

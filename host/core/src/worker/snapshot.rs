@@ -1,0 +1,78 @@
+//! A worker's part of a checkpoint, collected task by task as the barrier passes.
+
+use super::Task;
+use crate::Result;
+use crate::checkpoint::snapshot::SnapshotWriter;
+use crate::sink::{Committable, Job};
+use crate::source::Split;
+use crate::time::Domain;
+
+/// A worker's part of a checkpoint.
+pub struct WorkerSnapshot {
+    /// The checkpoint's id.
+    pub checkpoint: u64,
+    /// The worker's index.
+    pub worker: u32,
+    /// The splits of each source (by index) with their positions.
+    pub splits: Vec<(u32, Vec<Split>)>,
+    /// What each sink (by index) must commit once the checkpoint is durable.
+    pub committables: Vec<(u32, Committable)>,
+    /// What must succeed before the checkpoint counts.
+    pub jobs: Vec<Job>,
+    /// How many records the worker's sources had read since the job began.
+    pub records_in: u64,
+    writer: SnapshotWriter,
+    missing: usize,
+}
+
+impl WorkerSnapshot {
+    pub(super) fn new(checkpoint: u64, worker: u32, tasks: usize) -> Self {
+        Self {
+            checkpoint,
+            worker,
+            splits: Vec::new(),
+            committables: Vec::new(),
+            jobs: Vec::new(),
+            records_in: 0,
+            writer: SnapshotWriter::new(checkpoint, worker),
+            missing: tasks,
+        }
+    }
+
+    /// Adds what a task has at the barrier.
+    pub(super) fn add(&mut self, task: &mut Task) -> Result<()> {
+        self.missing = self.missing.saturating_sub(1);
+        match task {
+            Task::Source(task) => {
+                self.splits.push((task.settings().index, task.splits()));
+                self.records_in += task.statistics().records;
+            }
+            Task::Operator(task) => {
+                let operator = task.operator();
+                // Only an event-time pass is stored: processing-time timers that are due fire after a restore anyway.
+                let pass = operator.pass().and_then(|(domain, horizon)| (domain == Domain::Event).then_some(horizon));
+                self.writer.operator(&operator.settings().uid.clone(), pass);
+                let writer = &mut self.writer;
+                operator.state().snapshot(&mut |group, bytes| writer.group(group, bytes))?;
+            }
+            Task::Sink(task) => {
+                let (sink, prepared) = task.prepare_commit(self.checkpoint)?;
+                self.committables.extend(prepared.committable.map(|committable| (sink, committable)));
+                self.jobs.extend(prepared.job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all tasks have added their part.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// The bytes of the worker's state file.
+    #[must_use]
+    pub fn state(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.writer).finish()
+    }
+}

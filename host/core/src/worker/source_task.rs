@@ -1,0 +1,274 @@
+//! The subtask of a source: reads its splits, the one furthest behind in event time first.
+
+use std::sync::Arc;
+
+use super::{Events, SourceStatistics, Turn};
+use crate::batch::{Batch, Origin};
+use crate::exchange::{Barrier, Element, Outputs};
+use crate::schema::FieldPath;
+use crate::schema::lanes::encode_invalid;
+use crate::source::{InvalidRow, Limit, Polled, Source, SourceRows, Split, SplitNames, SplitReader};
+use crate::watermark::{Progress, SplitWatermarks, Strategy};
+use crate::{Result, Timestamp};
+
+/// How long a source without records waits before it looks again, in milliseconds.
+const POLL_INTERVAL: i64 = 20;
+/// How many bytes of input one turn reads.
+const POLL_BYTES: usize = 512 * 1024;
+/// The lane of the valid records.
+pub const MAIN_LANE: usize = 0;
+/// The lane of the records that could not be decoded.
+pub const INVALID_LANE: usize = 1;
+
+/// What all subtasks of a source share.
+pub struct SourceSettings {
+    /// The source's uid in the job spec.
+    pub uid: String,
+    /// Its index among the job's sources.
+    pub index: u32,
+    /// The connector.
+    pub source: Arc<dyn Source>,
+    /// Where a record's event time is; `None`: records have none.
+    pub timestamp: Option<FieldPath>,
+    /// How watermarks follow.
+    pub watermark: Strategy,
+    /// How many records a second one subtask may read; `None`: as many as it can.
+    pub max_rate: Option<f64>,
+    /// How many records one turn reads.
+    pub batch_rows: usize,
+    /// The names of all splits.
+    pub splits: Arc<SplitNames>,
+}
+
+/// The subtask of a source.
+pub struct SourceTask {
+    settings: Arc<SourceSettings>,
+    splits: Vec<OpenSplit>,
+    watermarks: SplitWatermarks,
+    outputs: Outputs,
+    rows: SourceRows,
+    rate: Rate,
+    records: u64,
+    invalid: u64,
+    /// The next turn only says that the subtask has ended; then nothing more comes.
+    ended: bool,
+    stopped: bool,
+    quiet_until: Timestamp,
+}
+
+struct OpenSplit {
+    split: Split,
+    reader: Option<Box<dyn SplitReader>>,
+}
+
+impl SourceTask {
+    /// A subtask that reads the given splits from their positions on.
+    ///
+    /// # Errors
+    /// A split cannot be opened.
+    pub fn new(settings: Arc<SourceSettings>, splits: Vec<Split>, outputs: Outputs) -> Result<Self> {
+        let mut task = Self {
+            watermarks: SplitWatermarks::new(settings.watermark),
+            rate: Rate { per_second: settings.max_rate, budget: 0.0, clock: None },
+            settings,
+            splits: Vec::new(),
+            outputs,
+            rows: SourceRows::default(),
+            records: 0,
+            invalid: 0,
+            ended: false,
+            stopped: false,
+            quiet_until: Timestamp::MIN,
+        };
+        splits.into_iter().try_for_each(|split| task.assign(split))?;
+        Ok(task)
+    }
+
+    /// Adds a split.
+    ///
+    /// # Errors
+    /// The split cannot be opened.
+    pub fn assign(&mut self, split: Split) -> Result<()> {
+        self.settings.splits.add(self.settings.index, &self.settings.uid, &split);
+        let reader = if split.finished { None } else { Some(self.settings.source.open(&split)?) };
+        self.watermarks.add(split.finished);
+        self.splits.push(OpenSplit { split, reader });
+        self.quiet_until = Timestamp::MIN;
+        Ok(())
+    }
+
+    pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
+        let blocked = self.outputs.blocked();
+        self.watermarks.pass_time(now, !blocked);
+        if blocked || self.stopped || self.ended {
+            return Ok(Turn::Waiting(None));
+        }
+        self.tell_progress();
+        if self.settings.source.bounded() && self.splits.iter().all(|open| open.reader.is_none()) {
+            self.ended = true;
+            events.ended = true;
+            self.outputs.broadcast(&Element::Watermark(Timestamp::MAX));
+            self.outputs.broadcast(&Element::End);
+            return Ok(Turn::Worked);
+        }
+        if now < self.quiet_until {
+            return Ok(Turn::Waiting(Some(self.quiet_until)));
+        }
+        let rows = self.rate.allowed(now, self.settings.batch_rows);
+        if rows == 0 || !self.read(rows)? {
+            self.quiet_until = now.plus(if rows == 0 { 1 } else { POLL_INTERVAL });
+            return Ok(Turn::Waiting(Some(self.quiet_until)));
+        }
+        Ok(Turn::Worked)
+    }
+
+    /// Reads from the split furthest behind that has something. Returns whether one had.
+    fn read(&mut self, rows: usize) -> Result<bool> {
+        let mut order: Vec<usize> =
+            (0..self.splits.len()).filter(|&index| self.splits.get(index).is_some_and(|open| open.reader.is_some())).collect();
+        order.sort_by_key(|&index| (self.watermarks.of(index), index));
+        for index in order {
+            let Some(OpenSplit { split, reader: Some(reader) }) = self.splits.get_mut(index) else { continue };
+            self.rows.clear();
+            let polled = reader.poll(Limit { rows, bytes: POLL_BYTES }, &mut self.rows)?;
+            split.position = reader.position();
+            let id = split.id;
+            if polled == Polled::End {
+                self.close(index);
+            }
+            if !self.rows.is_empty() {
+                self.emit(index, id)?;
+                self.tell_progress();
+                return Ok(true);
+            }
+            if polled == Polled::End {
+                self.tell_progress();
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn close(&mut self, index: usize) {
+        if let Some(open) = self.splits.get_mut(index) {
+            open.split.finished = true;
+            open.reader = None;
+        }
+        self.watermarks.finish(index);
+    }
+
+    /// Gives the records their times and sends them; those without a valid time join the invalid ones.
+    fn emit(&mut self, index: usize, split: u32) -> Result<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        self.records += rows.len() as u64;
+        self.rate.spend(rows.len());
+        let source = self.settings.index;
+        let origin = |position| Origin { source, split, position };
+        let mut batch = Batch::default();
+        let mut newest = None;
+        match &self.settings.timestamp {
+            None => {
+                rows.position.iter().for_each(|&position| batch.push_head(None, origin(position)));
+                std::mem::swap(&mut batch.payload, &mut rows.payload);
+            }
+            Some(path) => {
+                for (payload, &position) in rows.payload.view().iter().zip(&rows.position) {
+                    match path.timestamp(payload) {
+                        Ok(Some(time)) => {
+                            newest = newest.max(Some(time));
+                            batch.push(payload, Some(time), origin(position));
+                        }
+                        Ok(None) => rows.invalid.push(without_time(position, payload, "the timestamp is missing")),
+                        Err(reason) => rows.invalid.push(without_time(position, payload, &reason)),
+                    }
+                }
+            }
+        }
+        if let Some(newest) = newest {
+            self.watermarks.record(index, Timestamp(newest));
+        }
+        self.outputs.send(MAIN_LANE, batch)?;
+        self.emit_invalid(&rows.invalid, split)?;
+        self.rows = rows;
+        Ok(())
+    }
+
+    fn emit_invalid(&mut self, invalid: &[InvalidRow], split: u32) -> Result<()> {
+        self.invalid += invalid.len() as u64;
+        let mut payload = Vec::new();
+        for row in invalid {
+            let origin = Origin { source: self.settings.index, split, position: row.position };
+            let place = self.settings.splits.place(origin).map_or_else(String::new, |(_, place)| place);
+            payload.clear();
+            encode_invalid(&row.reason, &place, &row.raw, &mut payload);
+            self.outputs.push(INVALID_LANE, &payload, None, origin)?;
+        }
+        self.outputs.flush();
+        Ok(())
+    }
+
+    fn tell_progress(&mut self) {
+        while let Some(progress) = self.watermarks.poll() {
+            self.outputs.broadcast(&match progress {
+                Progress::Advance(watermark) => Element::Watermark(watermark),
+                Progress::Idle => Element::Status(true),
+                Progress::Active => Element::Status(false),
+            });
+        }
+    }
+
+    /// Puts a barrier into the stream.
+    pub(super) fn barrier(&mut self, barrier: Barrier) {
+        self.stopped |= barrier.stop;
+        self.outputs.broadcast(&Element::Barrier(barrier));
+    }
+
+    /// The splits with their positions: all records before them have been sent.
+    pub(super) fn splits(&self) -> Vec<Split> {
+        self.splits.iter().map(|open| open.split.clone()).collect()
+    }
+
+    /// What all subtasks of the source share.
+    #[must_use]
+    pub fn settings(&self) -> &SourceSettings {
+        &self.settings
+    }
+
+    pub(super) fn statistics(&self) -> SourceStatistics {
+        SourceStatistics { records: self.records, invalid: self.invalid, watermark: self.watermarks.emitted() }
+    }
+}
+
+fn without_time(position: u64, payload: &[u8], reason: &str) -> InvalidRow {
+    InvalidRow { position, raw: payload.to_vec(), reason: reason.to_owned() }
+}
+
+/// A budget of records that fills with time.
+struct Rate {
+    per_second: Option<f64>,
+    budget: f64,
+    clock: Option<Timestamp>,
+}
+
+impl Rate {
+    /// How many records may be read now, at most `wanted`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a budget between 0 and a second's records"
+    )]
+    fn allowed(&mut self, now: Timestamp, wanted: usize) -> usize {
+        let Some(per_second) = self.per_second else { return wanted };
+        let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
+        self.clock = Some(now);
+        // What was not used in a tenth of a second is lost, so that a pause is not followed by a burst.
+        self.budget = (self.budget + per_second * elapsed as f64 / 1000.0).min((per_second / 10.0).max(1.0));
+        (self.budget as usize).min(wanted)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a batch's length")]
+    fn spend(&mut self, records: usize) {
+        self.budget -= records as f64;
+    }
+}

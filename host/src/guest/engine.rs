@@ -1,0 +1,94 @@
+//! The WebAssembly engine of the process.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tidemill_core::{Error, Result};
+use wasmtime::component::Linker;
+use wasmtime::{Config, Engine, Inlining};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::cache::ComponentCache;
+use super::component::GuestComponent;
+use super::imports;
+use super::store::Host;
+
+/// The stack that a guest may use.
+const WASM_STACK: usize = 512 << 10;
+
+/// The stack that a thread needs which calls guests, in bytes: what guests may use, and ample room for the host below it. On a thread with
+/// less than the 512 KiB of a guest and 256 KiB more a recursive guest would end the process.
+pub const WORKER_STACK: usize = 4 << 20;
+
+/// How often the engine looks for calls that are over their deadline.
+pub(super) const TICK: Duration = Duration::from_millis(10);
+
+/// Compiles components and interrupts calls that take too long. Clones share one engine.
+#[derive(Clone)]
+pub struct GuestEngine {
+    engine: Engine,
+    linker: Arc<Linker<Host>>,
+    signature: u64,
+}
+
+impl GuestEngine {
+    /// Starts the engine, and a thread that gives it the time for as long as it lives.
+    ///
+    /// # Errors
+    /// The engine does not work on this machine.
+    pub fn new() -> Result<Self> {
+        let failed = |error: wasmtime::Error| Error::config(format!("starting the WebAssembly engine on this machine: {error:#}"));
+        let engine = Engine::new(&config()).map_err(failed)?;
+        let linker = imports::linker(&engine).map_err(failed)?;
+        tick(&engine).map_err(|error| Error::config("starting the thread that interrupts guests").caused_by(error))?;
+        let mut hasher = Xxh3::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self { engine, linker: Arc::new(linker), signature: hasher.finish() })
+    }
+
+    /// Checks and compiles an upload: a component, or a core module with the embedded component type as cargo makes it. `name` is what
+    /// messages call it. Compiling is left out if `cache` has the result.
+    ///
+    /// # Errors
+    /// One sentence that says why it is not a guest of Tidemill, or that it fails to describe itself.
+    pub fn load(&self, name: &str, bytes: &[u8], cache: Option<&ComponentCache>) -> Result<Arc<GuestComponent>> {
+        GuestComponent::load(self, name, bytes, cache).map(Arc::new)
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) fn linker(&self) -> &Linker<Host> {
+        &self.linker
+    }
+
+    /// Stands for everything about the engine that compiled code depends on.
+    pub(super) fn signature(&self) -> u64 {
+        self.signature
+    }
+}
+
+/// Epoch checks cost 31 ns a record, with inlining 19; fuel costs more than both. The support for asynchronous components costs several
+/// hundred ns a call.
+fn config() -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true).compiler_inlining(Inlining::Yes).concurrency_support(false).max_wasm_stack(WASM_STACK);
+    config
+}
+
+/// Advances the engine's epoch until the engine is gone. Time that the process did not run in does not count, so a suspended process does
+/// not find all its calls over their deadline.
+fn tick(engine: &Engine) -> std::io::Result<()> {
+    let engine = engine.weak();
+    let ticker = move || {
+        loop {
+            thread::sleep(TICK);
+            let Some(engine) = engine.upgrade() else { return };
+            engine.increment_epoch();
+        }
+    };
+    thread::Builder::new().name("guest-epoch".to_owned()).spawn(ticker).map(drop)
+}

@@ -1,0 +1,60 @@
+//! How a call failed, in words for the component's author.
+
+use tidemill_core::detector::Failure;
+use wasmtime::{Trap, WasmBacktrace};
+
+use super::limits::{Limits, OverLimit, bytes};
+use super::store::Host;
+
+/// How many functions of the guest's stack a message names.
+const FRAMES: usize = 3;
+
+/// What an error of the engine means. `host` is the store's data after the call.
+pub(super) fn of(error: &wasmtime::Error, host: &mut Host, limits: &Limits) -> Failure {
+    if let Some(fatal) = host.take_fatal() {
+        return Failure::Fatal(fatal);
+    }
+    let trap = error.downcast_ref::<Trap>().copied();
+    if trap == Some(Trap::Interrupt) {
+        return Failure::Deadline(format!("the call took longer than {} s{}", limits.deadline.as_secs_f64(), frames(error)));
+    }
+    let said = host.telemetry().take_error();
+    let what = match (trap, said) {
+        (Some(Trap::UnreachableCodeReached), Some(said)) => format!("the guest stopped itself: {said}"),
+        (Some(trap), Some(said)) => format!("{}; before that it said: {said}", meaning(trap)),
+        (Some(trap), None) => meaning(trap),
+        (None, _) => refusal(error, limits),
+    };
+    Failure::Trap(format!("{what}{}", frames(error)))
+}
+
+fn meaning(trap: Trap) -> String {
+    match trap {
+        Trap::UnreachableCodeReached => "the guest stopped itself (it reached `unreachable`)".to_owned(),
+        Trap::StackOverflow => "the guest ran out of stack: it recurses too deeply".to_owned(),
+        Trap::MemoryOutOfBounds => "the guest reached outside its memory, or ran out of stack".to_owned(),
+        Trap::CannotEnterComponent => "the instance is of no more use after a trap".to_owned(),
+        other => format!("the guest trapped: {other}"),
+    }
+}
+
+/// An error that the host raised while it served the guest.
+fn refusal(error: &wasmtime::Error, limits: &Limits) -> String {
+    if let Some(OverLimit(text)) = error.downcast_ref() {
+        return text.clone();
+    }
+    let cause = error.root_cause().to_string();
+    // The engine keeps the type of this error to itself.
+    if cause.starts_with("too much data is being copied") {
+        return format!("the guest passed more than {} to the host in one call", bytes(limits.output));
+    }
+    format!("the guest broke the contract: {}", cause.lines().next().unwrap_or_default())
+}
+
+/// The innermost functions of the guest, if it kept their names.
+fn frames(error: &wasmtime::Error) -> String {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
+    let names = backtrace.frames().iter().filter_map(|frame| frame.func_name());
+    let names: Vec<_> = names.take(FRAMES).map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
+    if names.is_empty() { String::new() } else { format!(" (in {})", names.join(", called by ")) }
+}

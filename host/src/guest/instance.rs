@@ -1,0 +1,215 @@
+//! Instances of guests: one call in, effects out.
+
+use std::sync::Arc;
+
+use tidemill_core::detector::{CallContext, Detector, DetectorFactory, Elements, Failure, Reads, Timers};
+use tidemill_core::effects::Effects;
+use tidemill_core::time::Domain;
+use tidemill_wit::columns::Blobs;
+use tidemill_wit::descriptor::{Descriptor, StateKind};
+use wasmtime::Store;
+
+use super::component::GuestComponent;
+use super::failure;
+use super::generated::tidemill::process::types;
+use super::generated::{KeyedProcessFunction, KeyedProcessFunctionPre};
+use super::limits::Limits;
+use super::store::{Emit, Host};
+use super::telemetry::{Counters, MESSAGE_BYTES, Telemetry, printable};
+
+/// Opens instances of a component under limits.
+#[derive(Debug)]
+pub struct GuestFactory {
+    component: Arc<GuestComponent>,
+    limits: Limits,
+    name: Arc<str>,
+    kinds: Arc<[StateKind]>,
+    counters: Arc<Counters>,
+}
+
+impl GuestFactory {
+    /// Binds a component to limits.
+    ///
+    /// # Errors
+    /// The limits are too low for any guest.
+    pub fn new(component: Arc<GuestComponent>, limits: Limits) -> Result<Self, String> {
+        limits.check()?;
+        let (name, kinds) = (component.name().into(), component.descriptor().states.iter().map(|state| state.kind).collect());
+        Ok(Self { component, limits, name, kinds, counters: Arc::default() })
+    }
+
+    /// The component.
+    #[must_use]
+    pub fn component(&self) -> &Arc<GuestComponent> {
+        &self.component
+    }
+
+    /// What the instances have counted through `telemetry.count` so far, by name.
+    #[must_use]
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        self.counters.read()
+    }
+}
+
+impl DetectorFactory for GuestFactory {
+    fn descriptor(&self) -> &Descriptor {
+        self.component.descriptor()
+    }
+
+    fn open(&self, parameters: &[u8]) -> Result<Box<dyn Detector>, Failure> {
+        let telemetry = Telemetry::new(Arc::clone(&self.name), Arc::clone(&self.counters));
+        let mut instance = Instance::new(self.component.pre(), self.limits, telemetry, Arc::clone(&self.kinds))?;
+        instance
+            .call(|process, store| process.call_open(store, parameters))?
+            .map_err(|why| Failure::Fatal(printable(&why, MESSAGE_BYTES)))?;
+        Ok(Box::new(instance))
+    }
+}
+
+/// What a fresh instance says about the component, under the default limits. Fails with one sentence.
+pub(super) fn describe(pre: &KeyedProcessFunctionPre<Host>) -> Result<types::Descriptor, String> {
+    let limits = Limits::default();
+    let telemetry = Telemetry::new("describe".into(), Arc::default());
+    let described = Instance::new(pre, limits, telemetry, Arc::from([]))
+        .and_then(|mut instance| instance.call(|process, store| process.call_describe(store)));
+    described.map_err(|failure| match failure {
+        Failure::BadRecord { reason: why, .. } | Failure::Fatal(why) | Failure::Deadline(why) | Failure::Trap(why) => why,
+    })
+}
+
+/// An instance of a guest in a store of its own.
+struct Instance {
+    store: Store<Host>,
+    process: KeyedProcessFunction,
+    limits: Limits,
+    dead: bool,
+}
+
+impl Instance {
+    fn new(pre: &KeyedProcessFunctionPre<Host>, limits: Limits, telemetry: Telemetry, kinds: Arc<[StateKind]>) -> Result<Self, Failure> {
+        let mut store = Store::new(pre.engine(), Host::new(&limits, telemetry, kinds));
+        store.limiter(|host| host.limiter());
+        store.set_hostcall_fuel(store.data().output_limit());
+        store.set_epoch_deadline(limits.ticks());
+        match pre.instantiate(&mut store) {
+            Ok(process) => Ok(Self { store, process, limits, dead: false }),
+            Err(error) => Err(failure::of(&error, store.data_mut(), &limits)),
+        }
+    }
+
+    /// Calls an export under the limits. After an error of the engine the instance is dead.
+    fn call<T>(&mut self, export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<T>) -> Result<T, Failure> {
+        if self.dead {
+            return Err(Failure::Trap("the instance is of no more use after a trap".to_owned()));
+        }
+        self.store.data_mut().telemetry().begin();
+        self.store.set_epoch_deadline(self.limits.ticks());
+        let answer = export(&self.process, &mut self.store);
+        let host = self.store.data_mut();
+        host.telemetry().end();
+        answer.map_err(|error| {
+            self.dead = true;
+            failure::of(&error, host, &self.limits)
+        })
+    }
+
+    /// Calls an export that processes rows. The caller's reads and effects are in the store for as long as it runs.
+    fn process(
+        &mut self,
+        rows: usize,
+        reads: &mut Reads,
+        effects: &mut Effects,
+        export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<Result<u32, types::Failure>>,
+    ) -> Result<u32, Failure> {
+        effects.clear();
+        self.store.data_mut().exchange(reads, effects, Emit::Awaited);
+        let answer = self.call(export);
+        self.store.data_mut().exchange(reads, effects, Emit::Outside);
+        match answer? {
+            Ok(consumed) if consumed as usize > rows => {
+                Err(Failure::Trap(format!("the guest says that it consumed {consumed} rows, but the call has {rows}")))
+            }
+            Ok(0) if rows > 0 => Err(Failure::Trap(format!("the guest consumed none of the {rows} rows of the call"))),
+            Ok(consumed) => {
+                self.store.data_mut().telemetry().add_counted();
+                Ok(consumed)
+            }
+            Err(types::Failure::BadRecord((row, _))) if row as usize >= rows => {
+                Err(Failure::Trap(format!("the guest says that row {row} is bad, but the call has {rows}")))
+            }
+            Err(types::Failure::BadRecord((row, reason))) => Err(Failure::BadRecord { row, reason: printable(&reason, MESSAGE_BYTES) }),
+            Err(types::Failure::Fatal(reason)) => Err(Failure::Fatal(printable(&reason, MESSAGE_BYTES))),
+        }
+    }
+}
+
+impl Detector for Instance {
+    fn process_elements(
+        &mut self,
+        context: &CallContext<'_>,
+        elements: &Elements<'_>,
+        reads: &mut Reads,
+        effects: &mut Effects,
+    ) -> Result<u32, Failure> {
+        let columns = Columns::of(context);
+        let rows =
+            types::Elements { slot: elements.slot, timestamp: elements.timestamp, timed: elements.timed, payload: blobs(elements.payload) };
+        self.process(elements.timestamp.len(), reads, effects, |process, store| {
+            process.call_process_elements(store, columns.context(context), rows)
+        })
+    }
+
+    fn on_timers(
+        &mut self,
+        context: &CallContext<'_>,
+        timers: &Timers<'_>,
+        reads: &mut Reads,
+        effects: &mut Effects,
+    ) -> Result<u32, Failure> {
+        let columns = Columns::of(context);
+        let domain = match timers.domain {
+            Domain::Event => types::TimeDomain::Event,
+            Domain::Processing => types::TimeDomain::Processing,
+        };
+        let rows = types::Timers { domain, slot: timers.slot, timestamp: timers.timestamp, horizon: timers.horizon.0 };
+        self.process(timers.timestamp.len(), reads, effects, |process, store| process.call_on_timers(store, columns.context(context), rows))
+    }
+}
+
+/// The prefetched state as the contract has it: a few pointers for each state.
+struct Columns<'a> {
+    values: Vec<types::Cells<'a>>,
+    entries: Vec<types::Entries<'a>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(context: &CallContext<'a>) -> Self {
+        let values = context.prefetched.values.iter();
+        let entries = context.prefetched.entries.iter();
+        Self {
+            values: values.map(|cells| types::Cells { present: &cells.present, items: blobs(cells.items.view()) }).collect(),
+            entries: entries
+                .map(|entries| types::Entries {
+                    whole: &entries.whole,
+                    ends: &entries.ends,
+                    key: blobs(entries.key.view()),
+                    value: blobs(entries.value.view()),
+                })
+                .collect(),
+        }
+    }
+
+    fn context(&self, context: &CallContext<'a>) -> types::Context<'_> {
+        types::Context {
+            watermark: context.watermark.0,
+            processing_time: context.processing_time.0,
+            keys: blobs(context.keys),
+            values: &self.values,
+            entries: &self.entries,
+        }
+    }
+}
+
+fn blobs(column: Blobs<'_>) -> types::BlobsParam<'_> {
+    types::BlobsParam { bytes: column.bytes, ends: column.ends }
+}

@@ -1,0 +1,165 @@
+//! What is refused before it runs, and the cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidemill_core::Kind;
+
+use super::super::{ComponentCache, GuestEngine};
+use super::engine;
+use super::wat::{ANSWER, Guest, embedded};
+
+#[track_caller]
+fn refused(bytes: &[u8], expected: &str) {
+    let error = engine().load("bad.wasm", bytes, None).unwrap_err();
+    let text = error.chain();
+    assert!(text.starts_with("component bad.wasm ") && text.contains(expected) && !text.contains('\n'), "{text}");
+    assert_eq!(error.kind(), Kind::Config);
+}
+
+fn component(text: &str) -> Vec<u8> {
+    ::wat::parse_str(text).unwrap()
+}
+
+#[test]
+fn what_is_no_guest_is_refused_in_one_sentence() {
+    refused(b"", "is empty");
+    refused(b"(module)", "is not WebAssembly");
+    refused(b"\0asm", "is cut short");
+    refused(b"\0asm\x07\0\0\0", "is not valid WebAssembly");
+    refused(&component("(module)"), "has no component type");
+    refused(&component("(component)"), "does not export describe, open, process-elements, on-timers");
+    refused(&embedded("(module (memory (export \"memory\") 1))", "keyed-process-function"), "does not fit its component type");
+    refused(&component("(module (func (result i32)))"), "is not valid WebAssembly: type mismatch");
+}
+
+#[test]
+fn imports_that_are_not_offered_are_refused_by_name() {
+    let with = |import: &str| Guest { items: import.to_owned(), ..Guest::default() }.build();
+    refused(&with(r#"(import "wasi_snapshot_preview1" "fd_write" (func (param i32)))"#), "imports wasi_snapshot_preview1.fd_write, which");
+    refused(&with(r#"(import "env" "log" (func))"#), "imports env.log, which Tidemill does not offer");
+    let wasi = r#"(component (import "wasi:cli/stdin@0.2.0" (instance (export "get" (func (result u32))))))"#;
+    refused(&component(wasi), "imports wasi:cli/stdin@0.2.0, which Tidemill does not offer");
+    refused(&component(r#"(component (import "tidemill:process/files@0.1.0" (instance)))"#), "imports tidemill:process/files@0.1.0");
+}
+
+#[test]
+fn a_contract_of_another_shape_is_refused() {
+    let exports = r#"(core module $m (func (export "f")))
+        (core instance $i (instantiate $m))
+        (func $f (canon lift (core func $i "f")))
+        (export "describe" (func $f)) (export "open" (func $f))
+        (export "process-elements" (func $f)) (export "on-timers" (func $f))"#;
+    refused(
+        &component(&format!("(component {exports})")),
+        "does not fit the contract tidemill:process: type-checking export func `describe`",
+    );
+    let import = r#"(import "tidemill:process/telemetry@0.1.0" (instance (export "log" (func))))"#;
+    refused(&component(&format!("(component {import} {exports})")), "does not fit the contract");
+    let newer = r#"(import "tidemill:process/telemetry@0.2.0" (instance (export "log" (func))))"#;
+    refused(&component(&format!("(component {newer} {exports})")), "tidemill:process/telemetry@0.2.0");
+}
+
+#[test]
+fn a_bad_description_is_refused() {
+    let describe = |body: &str| Guest { describe: body.to_owned(), ..Guest::default() }.build();
+    refused(&describe("unreachable"), "failed to describe itself: the guest stopped itself");
+    refused(&describe(&format!("(i32.const {ANSWER})")), "describes itself wrongly: its encoding is \"\"");
+    refused(&describe("(i32.const 262140)"), "failed to describe itself: the guest broke the contract");
+    refused(&Guest { states: vec![7], ..Guest::default() }.build(), "the state \"s0\" is of unknown kind 7");
+}
+
+#[test]
+fn a_component_is_taken_as_it_is() {
+    let module = Guest::default().build();
+    let encoded = wit_component::ComponentEncoder::default().module(&module).unwrap().encode().unwrap();
+    let (from_module, from_component) = (engine().load("m", &module, None).unwrap(), engine().load("c", &encoded, None).unwrap());
+    assert_eq!(from_module.descriptor(), from_component.descriptor());
+    assert_eq!((from_component.name(), from_component.size(), from_component.digest().len()), ("c", encoded.len(), 64));
+    assert_ne!(from_module.digest(), from_component.digest());
+}
+
+#[test]
+fn no_damage_panics() {
+    let module = Guest::default().build();
+    for end in (0..module.len()).step_by(7) {
+        assert!(engine().load("cut", &module[..end], None).is_err(), "cut at {end}");
+    }
+    let encoded = wit_component::ComponentEncoder::default().module(&module).unwrap().encode().unwrap();
+    for whole in [module, encoded] {
+        for at in (0..whole.len()).step_by(whole.len() / 150) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 0x15;
+            // A flip in a name or in data may well leave a guest that loads: what counts is an answer.
+            if let Err(error) = engine().load("flipped", &flipped, None) {
+                assert!(error.chain().starts_with("component flipped "), "{}", error.chain());
+            }
+        }
+    }
+}
+
+fn only_file(dir: &Path) -> PathBuf {
+    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+#[test]
+fn the_cache_gives_back_what_it_was_given_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = ComponentCache::new(dir.path().join("compiled"));
+    let module = Guest::default().build();
+    let first = engine().load("first", &module, Some(&cache)).unwrap();
+    let file = only_file(&dir.path().join("compiled"));
+    let good = fs::read(&file).unwrap();
+    assert!(cache.get(engine(), first.digest()).is_some());
+    let other = Guest { states: vec![0], ..Guest::default() }.build();
+    let other = engine().load("other", &other, None).unwrap();
+    assert!(cache.get(engine(), other.digest()).is_none());
+
+    let flipped = |at: usize| {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let damaged =
+        [vec![], good[..20].to_vec(), good[..good.len() - 1].to_vec(), flipped(3), flipped(50), flipped(100), flipped(good.len() / 2)];
+    for bytes in damaged.into_iter().chain([[&good[..], b"x"].concat()]) {
+        fs::write(&file, &bytes).unwrap();
+        assert!(cache.get(engine(), first.digest()).is_none(), "{} bytes", bytes.len());
+        engine().load("again", &module, Some(&cache)).unwrap();
+        assert_eq!(only_file(&dir.path().join("compiled")), file);
+        assert!(cache.get(engine(), first.digest()).is_some());
+    }
+    // The entry of one upload under the name of another.
+    fs::rename(&file, file.with_file_name(file.file_name().unwrap().to_str().unwrap().replace(first.digest(), other.digest()))).unwrap();
+    assert!(cache.get(engine(), other.digest()).is_none());
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let in_the_way = dir.path().join("file");
+    fs::write(&in_the_way, b"").unwrap();
+    let cache = ComponentCache::new(&in_the_way);
+    engine().load("guest", &Guest::default().build(), Some(&cache)).unwrap();
+}
+
+#[test]
+fn two_may_load_the_same_component_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = ComponentCache::new(dir.path());
+    let module = Guest::default().build();
+    let load = || engine().load("guest", &module, Some(&cache)).unwrap().digest().to_owned();
+    let digests: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(load)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(digests.iter().all(|digest| digest == &digests[0]));
+    assert!(only_file(dir.path()).exists() && cache.get(engine(), &digests[0]).is_some());
+}
+
+#[test]
+fn engines_of_one_build_share_a_cache() {
+    assert_eq!(GuestEngine::new().unwrap().signature(), engine().signature());
+}

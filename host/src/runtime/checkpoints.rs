@@ -1,0 +1,190 @@
+//! The steps of a checkpoint that touch disks and sinks: persist each worker's part, write the manifest, commit, retain. They wait, so they
+//! run away from the workers: on a thread in production, one by one under the seeded scheduler in simulations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, SinkCommittables, SourcePositions, StateFile, VERSION};
+use tidemill_core::sink::{Committable, Sink};
+use tidemill_core::source::Split;
+use tidemill_core::worker::WorkerSnapshot;
+use tidemill_core::{Error, Result, Timestamp};
+
+use super::job::Job;
+use super::recovery::Recovered;
+use crate::store::CheckpointStore;
+
+/// The checkpoints of a running job.
+pub struct Checkpoints {
+    store: CheckpointStore,
+    sources: Vec<String>,
+    sinks: Vec<(String, Arc<dyn Sink>)>,
+    template: Manifest,
+    retain: usize,
+    parts: BTreeMap<u64, Vec<Part>>,
+    /// Committables of checkpoints that failed after their barrier had passed: they belong to the next one.
+    carried: Vec<(u32, Committable)>,
+    stored: Option<Manifest>,
+}
+
+/// One worker's part of a checkpoint, durable.
+struct Part {
+    file: StateFile,
+    splits: Vec<(u32, Vec<Split>)>,
+    committables: Vec<(u32, Committable)>,
+    records_in: u64,
+}
+
+impl Checkpoints {
+    /// For a job that starts from what was recovered.
+    #[must_use]
+    pub fn new(store: CheckpointStore, job: &Job, recovered: &Recovered) -> Self {
+        let template = Manifest {
+            version: VERSION,
+            job: job.name.clone(),
+            incarnation: recovered.incarnation,
+            checkpoint: 0,
+            created: 0,
+            parallelism: job.parallelism,
+            max_parallelism: job.graph.max_parallelism,
+            end_of_input: false,
+            records_in: recovered.records_in,
+            files: Vec::new(),
+            sources: Vec::new(),
+            operators: job.operators.iter().map(super::job::JobOperator::state).collect::<Vec<OperatorState>>(),
+            sinks: Vec::new(),
+        };
+        Self {
+            store,
+            sources: job.sources.iter().map(|(uid, _)| uid.clone()).collect(),
+            sinks: job.sinks.clone(),
+            template,
+            retain: job.retain,
+            parts: BTreeMap::new(),
+            carried: Vec::new(),
+            stored: None,
+        }
+    }
+
+    /// Makes a worker's part durable: first what its sinks wrote, then its state.
+    ///
+    /// # Errors
+    /// A connector error means that output may be lost: the job must fail. A storage error fails the checkpoint only.
+    pub fn persist(&mut self, mut snapshot: WorkerSnapshot) -> Result<()> {
+        let checkpoint = snapshot.checkpoint;
+        for job in std::mem::take(&mut snapshot.jobs) {
+            job()?;
+        }
+        let state = snapshot.state();
+        // Kept even if the state cannot be written: the next checkpoint commits them.
+        let file = self.store.write_state(checkpoint, snapshot.worker, &state);
+        match file {
+            Ok(file) => {
+                let part =
+                    Part { file, splits: snapshot.splits, committables: snapshot.committables, records_in: snapshot.records_in };
+                self.parts.entry(checkpoint).or_default().push(part);
+                Ok(())
+            }
+            Err(error) => {
+                self.carried.extend(snapshot.committables);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the manifest from all workers' parts. Parts of older checkpoints, which never completed, hand over their committables.
+    ///
+    /// # Errors
+    /// The manifest may not have become durable: the checkpoint fails.
+    pub fn store(&mut self, checkpoint: u64, end_of_input: bool, now: Timestamp) -> Result<()> {
+        let later = self.parts.split_off(&(checkpoint + 1));
+        let parts = self.parts.remove(&checkpoint).unwrap_or_default();
+        for (_, failed) in std::mem::replace(&mut self.parts, later) {
+            self.carried.extend(failed.into_iter().flat_map(|part| part.committables));
+        }
+        let mut manifest = Manifest { checkpoint, end_of_input, created: now.0, ..self.template.clone() };
+        manifest.sources = self.sources.iter().map(|uid| SourcePositions { uid: uid.clone(), splits: Vec::new() }).collect();
+        manifest.sinks = self.sinks.iter().map(|(uid, _)| SinkCommittables { uid: uid.clone(), committables: Vec::new() }).collect();
+        for part in parts {
+            manifest.records_in += part.records_in;
+            manifest.files.push(part.file);
+            for (source, splits) in part.splits {
+                if let Some(positions) = manifest.sources.get_mut(source as usize) {
+                    positions.splits.extend(splits);
+                }
+            }
+            self.carried.extend(part.committables);
+        }
+        manifest.files.sort_by_key(|file| file.worker);
+        manifest.sources.iter_mut().for_each(|positions| positions.splits.sort_by_key(|split| split.id));
+        for (sink, committable) in &self.carried {
+            if let Some(sink) = manifest.sinks.get_mut(*sink as usize) {
+                sink.committables.push(committable.clone());
+            }
+        }
+        self.store.write_manifest(&manifest)?;
+        self.carried.clear();
+        self.stored = Some(manifest);
+        Ok(())
+    }
+
+    /// Commits the checkpoint that was stored last.
+    ///
+    /// # Errors
+    /// A commit did not happen, or may not have: the job must fail; the restore commits.
+    pub fn commit(&self) -> Result<()> {
+        self.stored.as_ref().map_or(Ok(()), |manifest| commit(manifest, &self.sinks))
+    }
+
+    /// Removes checkpoints that are no longer kept.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn retain(&self, newest: u64) -> Result<()> {
+        self.store.retain(newest, self.retain)
+    }
+
+    /// Removes the files of a failed checkpoint; its committables stay for the next one.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn discard(&mut self, checkpoint: u64) -> Result<()> {
+        let failed = self.parts.remove(&checkpoint).unwrap_or_default();
+        self.carried.extend(failed.into_iter().flat_map(|part| part.committables));
+        self.store.discard(checkpoint)
+    }
+
+    /// The storage.
+    #[must_use]
+    pub fn storage(&self) -> &CheckpointStore {
+        &self.store
+    }
+
+    /// The length of the state files of the checkpoint that was stored last.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored.as_ref().map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum())
+    }
+}
+
+/// Commits what a checkpoint's manifest names. Idempotent.
+///
+/// # Errors
+/// A sink that has something to commit is no longer in the job, or a commit did not happen.
+pub fn commit(manifest: &Manifest, sinks: &[(String, Arc<dyn Sink>)]) -> Result<()> {
+    for SinkCommittables { uid, committables } in &manifest.sinks {
+        if committables.is_empty() {
+            continue;
+        }
+        let Some((_, sink)) = sinks.iter().find(|(known, _)| known == uid) else {
+            let id = manifest.checkpoint;
+            return Err(Error::config(format!(
+                "checkpoint {id} has output for sink {uid} that is not committed, but the job no longer has that sink: add it again, or \
+                 start from nothing with --fresh"
+            )));
+        };
+        sink.commit(committables)
+            .map_err(|error| error.while_doing(format!("committing checkpoint {} to sink {uid}", manifest.checkpoint)))?;
+    }
+    Ok(())
+}

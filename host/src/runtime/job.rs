@@ -1,0 +1,83 @@
+//! A job that is ready to run: its graph, and what is known of its parts by name.
+
+use std::sync::Arc;
+
+use tidemill_core::checkpoint;
+use tidemill_core::checkpoint::manifest::{OperatorState, StoredState};
+use tidemill_core::operator::OperatorSettings;
+use tidemill_core::sink::Sink;
+use tidemill_core::source::Source;
+use tidemill_core::state::StateBackend;
+use tidemill_core::worker::{Graph, Node};
+
+use super::restart;
+
+/// A job that is ready to run.
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// The number of workers.
+    pub parallelism: u32,
+    /// Its sources, operators and sinks.
+    pub graph: Graph,
+    /// The sources by index: uid and connector.
+    pub sources: Vec<(String, Arc<dyn Source>)>,
+    /// The sinks by index: uid and connector.
+    pub sinks: Vec<(String, Arc<dyn Sink>)>,
+    /// The operators in the order of the graph.
+    pub operators: Vec<JobOperator>,
+    /// Makes the operators' state.
+    pub backend: Arc<dyn StateBackend>,
+    /// When checkpoints are taken.
+    pub checkpoints: checkpoint::Options,
+    /// How many completed checkpoints are kept.
+    pub retain: usize,
+    /// Whether the checkpoints are kept when the job is stopped.
+    pub keep_on_cancel: bool,
+    /// Whether the checkpoints are kept when the job has finished.
+    pub keep_on_finish: bool,
+    /// What follows a failure.
+    pub restart: restart::Strategy,
+    /// How many elements a queue between two subtasks holds.
+    pub queue_capacity: usize,
+}
+
+/// An operator of a job.
+pub struct JobOperator {
+    /// Its uid.
+    pub uid: String,
+    /// The sha-256 of its component.
+    pub component: String,
+    /// Its index among the nodes of the graph.
+    pub node: usize,
+    /// Its settings.
+    pub settings: Arc<OperatorSettings>,
+}
+
+impl JobOperator {
+    /// What its state consists of.
+    #[must_use]
+    pub fn state(&self) -> OperatorState {
+        OperatorState {
+            uid: self.uid.clone(),
+            component: self.component.clone(),
+            key: self.settings.factory.descriptor().key.clone(),
+            states: self.settings.states.iter().map(StoredState::of).collect(),
+        }
+    }
+}
+
+impl Job {
+    /// The names of a node's lanes, in the order in which they are counted.
+    #[must_use]
+    pub fn lanes(node: &Node) -> Vec<String> {
+        match node {
+            Node::Source(_) => vec!["main".to_owned(), "invalid".to_owned()],
+            Node::Operator(settings) => {
+                let declared = settings.factory.descriptor().lanes.iter().map(|lane| lane.name.clone());
+                declared.chain(["dead-letter".to_owned()]).collect()
+            }
+            Node::Sink(..) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the user sees of a running job.
+
+use std::time::Duration;
+
+use tidemill_core::Timestamp;
+
+/// Where a running job stands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// The sources, in the order of the spec.
+    pub sources: Vec<SourceProgress>,
+    /// The operators, in the order of the graph.
+    pub operators: Vec<OperatorProgress>,
+    /// The lanes that have carried records, or that something reads.
+    pub lanes: Vec<LaneProgress>,
+    /// The sinks, in the order of the spec.
+    pub sinks: Vec<LaneProgress>,
+    /// The last completed checkpoint.
+    pub checkpoint: Option<CheckpointProgress>,
+    /// How many checkpoints have completed and failed since the process began.
+    pub checkpoints: (u64, u64),
+    /// How often the job has restarted.
+    pub restarts: u32,
+    /// Records read from all sources since the job's first start.
+    pub records_in: u64,
+    /// Records read from all sources since the process began.
+    pub records_in_now: u64,
+    /// How long the process has run.
+    pub elapsed: Duration,
+}
+
+/// Where a source stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceProgress {
+    /// Its uid.
+    pub uid: String,
+    /// Records read since the last restart, valid or not.
+    pub records_in: u64,
+    /// Records of the last second.
+    pub records_per_second: f64,
+    /// Records that went to the invalid lane.
+    pub invalid: u64,
+    /// The watermark, the least over its subtasks; `None` before the first.
+    pub watermark: Option<Timestamp>,
+}
+
+/// Where an operator stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OperatorProgress {
+    /// Its uid.
+    pub uid: String,
+    /// Keys with state or timers.
+    pub keys: u64,
+    /// Pending event-time timers.
+    pub event_timers: u64,
+    /// Pending processing-time timers.
+    pub processing_timers: u64,
+    /// Records that came in since the last restart.
+    pub records_in: u64,
+    /// Records that were behind the watermark when they came in.
+    pub late: u64,
+}
+
+/// How many records have passed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaneProgress {
+    /// `UID` or `UID.lane`.
+    pub name: String,
+    /// Records since the last restart.
+    pub records: u64,
+}
+
+/// A completed checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointProgress {
+    /// Its id.
+    pub id: u64,
+    /// From its barrier to its commit.
+    pub duration: Duration,
+    /// The length of its state files.
+    pub bytes: u64,
+}

@@ -1,0 +1,212 @@
+//! What a job starts from: its newest checkpoint, or nothing.
+
+use std::sync::Arc;
+
+use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, StoredState};
+use tidemill_core::checkpoint::snapshot::Snapshot;
+use tidemill_core::operator::OperatorSettings;
+use tidemill_core::schema::{equivalent, same_key};
+use tidemill_core::sink::Sink;
+use tidemill_core::source::Split;
+use tidemill_core::worker::RestoredOperator;
+use tidemill_core::{Error, Result};
+
+use super::checkpoints::commit;
+use super::job::{Job, JobOperator};
+use crate::store::CheckpointStore;
+
+/// What a job starts from.
+#[derive(Default)]
+pub struct Recovered {
+    /// The checkpoint; 0 if the job starts from nothing.
+    pub checkpoint: u64,
+    /// The job's incarnation.
+    pub incarnation: u32,
+    /// Whether all input was processed: nothing is left to do.
+    pub end_of_input: bool,
+    /// Records read before.
+    pub records_in: u64,
+    /// The splits of each source by index, discovered ones included.
+    pub splits: Vec<Vec<Split>>,
+    /// The state of each operator by node index.
+    pub operators: Vec<Option<RestoredOperator>>,
+}
+
+/// Finishes the commits of the newest checkpoint, before any input is read (DESIGN 7.4, rule 2), cleans up after earlier attempts, and
+/// loads state and positions.
+///
+/// # Errors
+/// The job does not fit the checkpoint, a commit fails, a file is damaged, or there is output without a checkpoint.
+pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
+    let manifest = store.newest()?;
+    let mut recovered = match &manifest {
+        Some(manifest) => {
+            check(job, manifest)?;
+            commit(manifest, &job.sinks)?;
+            resume(job, store, manifest)?
+        }
+        None => begin(job, store)?,
+    };
+    for (uid, sink) in &job.sinks {
+        sink.clean().map_err(|error| error.while_doing(format!("cleaning up after earlier attempts in sink {uid}")))?;
+    }
+    store.remove_unfinished()?;
+    if !recovered.end_of_input {
+        discover(job, &mut recovered.splits)?;
+    }
+    Ok(recovered)
+}
+
+/// Forgets all checkpoints, and remembers durably which incarnation comes next: one that has written nothing yet. What sinks have committed
+/// stays; the new incarnation writes beside it.
+///
+/// # Errors
+/// A checkpoint cannot be removed, or a sink cannot be listed.
+pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Result<()> {
+    // A damaged manifest is no reason not to start again, but its incarnation is then known from the sinks alone.
+    let mut newest = store.newest().ok().flatten().map(|manifest| manifest.incarnation).max(store.next_incarnation()?.checked_sub(1));
+    for (_, sink) in sinks {
+        newest = newest.max(sink.newest_incarnation()?);
+    }
+    store.set_next_incarnation(newest.map_or(0, |newest| newest + 1))?;
+    store.clear()
+}
+
+fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
+    let incarnation = store.next_incarnation()?;
+    for (uid, sink) in &job.sinks {
+        if sink.newest_incarnation()?.is_some_and(|newest| newest >= incarnation) {
+            return Err(Error::config(format!(
+                "sink {uid} already holds committed output, but there is no checkpoint to go on from: running the job again would repeat \
+                 it. give the sink another place, empty it, or start a new incarnation beside it with --fresh"
+            )));
+        }
+    }
+    Ok(Recovered {
+        incarnation,
+        splits: job.sources.iter().map(|_| Vec::new()).collect(),
+        operators: job.graph.nodes.iter().map(|_| None).collect(),
+        ..Recovered::default()
+    })
+}
+
+/// Whether the job fits the checkpoint (CONFORMANCE 1.5), before anything is changed.
+fn check(job: &Job, manifest: &Manifest) -> Result<()> {
+    let id = manifest.checkpoint;
+    if manifest.job != job.name {
+        return Err(Error::config(format!("checkpoint {id} is of job {}, not of {}: give each job its own --data-dir", manifest.job, job.name)));
+    }
+    if manifest.max_parallelism != job.graph.max_parallelism {
+        return Err(Error::config(format!(
+            "checkpoint {id} has max_parallelism {}, the job asks for {}: it is fixed by the first checkpoint, so leave it at {}",
+            manifest.max_parallelism, job.graph.max_parallelism, manifest.max_parallelism
+        )));
+    }
+    for positions in &manifest.sources {
+        if !job.sources.iter().any(|(uid, _)| *uid == positions.uid) {
+            return Err(Error::config(format!(
+                "checkpoint {id} has positions of source {}, which the job does not have: restore its uid, or start from nothing with --fresh",
+                positions.uid
+            )));
+        }
+    }
+    for state in manifest.operators.iter().filter(|state| state.key.is_some()) {
+        let Some(operator) = job.operators.iter().find(|operator| operator.uid == state.uid) else {
+            return Err(Error::config(format!(
+                "checkpoint {id} has state of operator {}, which the job does not have: restore its uid, or start from nothing with --fresh",
+                state.uid
+            )));
+        };
+        check_operator(state, operator, id)?;
+    }
+    Ok(())
+}
+
+fn check_operator(stored: &OperatorState, operator: &JobOperator, checkpoint: u64) -> Result<()> {
+    let refuse = |what: String| {
+        let uid = &operator.uid;
+        Error::config(format!(
+            "the component of operator {uid} does not fit its state in checkpoint {checkpoint}: {what}. use the component with digest {}, or \
+             start from nothing with --fresh",
+            stored.component
+        ))
+    };
+    let key = operator.settings.factory.descriptor().key.clone();
+    if !matches!((&key, &stored.key), (Some(now), Some(then)) if same_key(now, then)) {
+        return Err(refuse("the type of its key has changed".to_owned()));
+    }
+    for state in &stored.states {
+        let Some(now) = operator.settings.states.iter().find(|now| now.name == state.name) else {
+            return Err(refuse(format!("it no longer declares state {}", state.name)));
+        };
+        if !same_state(&StoredState::of(now), state) {
+            return Err(refuse(format!("the type of state {} has changed", state.name)));
+        }
+    }
+    Ok(())
+}
+
+fn same_state(a: &StoredState, b: &StoredState) -> bool {
+    let same_entry_key = match (&a.entry_key, &b.entry_key) {
+        (Some(a), Some(b)) => equivalent(a, b),
+        (None, None) => true,
+        _ => false,
+    };
+    a.kind == b.kind && equivalent(&a.value, &b.value) && same_entry_key
+}
+
+fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Recovered> {
+    let splits_of = |uid: &String| manifest.sources.iter().find(|positions| positions.uid == *uid).map(|positions| positions.splits.clone());
+    let mut operators: Vec<Option<RestoredOperator>> = job.graph.nodes.iter().map(|_| None).collect();
+    for file in manifest.files.iter().filter(|_| !manifest.end_of_input) {
+        let bytes = store.read_state(file)?;
+        let snapshot = Snapshot::parse(&bytes).map_err(|error| error.while_doing(format!("reading state file {}", file.path)))?;
+        for part in snapshot.operators {
+            let Some(operator) = job.operators.iter().find(|operator| operator.uid == part.uid) else { continue };
+            let stored = manifest.operators.iter().find(|state| state.uid == part.uid);
+            if let Some(place) = operators.get_mut(operator.node) {
+                let restored = place.get_or_insert_with(|| RestoredOperator {
+                    states: stored.map(|stored| ids(&stored.states, &operator.settings)).unwrap_or_default(),
+                    ..RestoredOperator::default()
+                });
+                restored.pass = restored.pass.max(part.pass);
+                restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
+            }
+        }
+    }
+    Ok(Recovered {
+        checkpoint: manifest.checkpoint,
+        incarnation: manifest.incarnation,
+        end_of_input: manifest.end_of_input,
+        records_in: manifest.records_in,
+        splits: job.sources.iter().map(|(uid, _)| splits_of(uid).unwrap_or_default()).collect(),
+        operators,
+    })
+}
+
+/// Today's id of each stored state, by name.
+fn ids(stored: &[StoredState], settings: &OperatorSettings) -> Vec<Option<u8>> {
+    let id = |state: &StoredState| settings.states.iter().position(|now| now.name == state.name).and_then(|id| u8::try_from(id).ok());
+    stored.iter().map(id).collect()
+}
+
+/// Adds splits that are new to the sources, with ids that go on.
+fn discover(job: &Job, splits: &mut [Vec<Split>]) -> Result<()> {
+    for ((uid, source), known) in job.sources.iter().zip(splits) {
+        let names = source.discover().map_err(|error| error.while_doing(format!("looking for the splits of source {uid}")))?;
+        add_new(known, names);
+    }
+    Ok(())
+}
+
+/// Adds the names that are not known yet; returns how many were added.
+pub(super) fn add_new(known: &mut Vec<Split>, names: Vec<String>) -> usize {
+    let before = known.len();
+    for name in names {
+        if !known.iter().any(|split| split.name == name) {
+            let id = known.iter().map(|split| split.id + 1).max().unwrap_or(0);
+            known.push(Split { id, name, position: 0, finished: false });
+        }
+    }
+    known.len() - before
+}

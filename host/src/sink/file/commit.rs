@@ -1,0 +1,125 @@
+//! Gives parts their visible names, in a way that can be repeated after a crash at any point.
+
+use std::io::ErrorKind;
+use std::sync::PoisonError;
+
+use serde::{Deserialize, Serialize};
+use tidemill_core::sink::Committable;
+use tidemill_core::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Folder, name};
+
+const REMEDY: &str = "put the folder back as it was, or start again with --fresh";
+
+/// A finished part, as a checkpoint stores it. Names are relative to the sink's folder, so that the folder can be moved.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Part {
+    /// Its name before the commit.
+    pub(super) hidden: String,
+    /// Its name from the commit on.
+    #[serde(rename = "final")]
+    pub(super) visible: String,
+    /// Its size.
+    pub(super) bytes: u64,
+    /// XXH3 (64 bits) of its bytes, in hexadecimal.
+    pub(super) checksum: String,
+}
+
+/// What is found under a name.
+enum Found {
+    Nothing,
+    ThisPart,
+    Other(String),
+}
+
+impl Part {
+    pub(super) fn to_json(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|error| Error::connector("cannot describe a part").caused_by(error))
+    }
+
+    fn from_json(text: &str) -> Result<Self> {
+        let part = serde_json::from_str::<Self>(text)
+            .map_err(|error| Error::corrupt(format!("the checkpoint describes no part of a file sink: `{text}`")).caused_by(error))?;
+        // Names come back from storage: they must not lead out of the folder.
+        if name::is_hidden(&part.hidden)
+            && name::checkpoint_of(&part.visible).is_some()
+            && is_plain(&part.hidden)
+            && is_plain(&part.visible)
+        {
+            return Ok(part);
+        }
+        Err(Error::corrupt(format!("the checkpoint describes a part with impossible names: `{text}`")))
+    }
+}
+
+impl Folder {
+    /// Commits parts and makes their names durable.
+    pub(super) fn commit(&self, committables: &[Committable]) -> Result<()> {
+        for committable in committables {
+            self.commit_part(&Part::from_json(&committable.payload)?)?;
+        }
+        if committables.is_empty() { Ok(()) } else { self.sync() }
+    }
+
+    /// Notes that a part of this process is durable.
+    pub(super) fn remember_synced(&self, hidden: String) {
+        self.synced.lock().unwrap_or_else(PoisonError::into_inner).insert(hidden);
+    }
+
+    fn commit_part(&self, part: &Part) -> Result<()> {
+        let (hidden, visible) = (self.path(&part.hidden), self.path(&part.visible));
+        match self.find(&part.visible, part)? {
+            Found::Nothing => {}
+            Found::ThisPart => {
+                self.forget_synced(&part.hidden);
+                return self.disk.remove(&hidden).map_err(|error| self.failed("commit to", error));
+            }
+            Found::Other(what) => return Err(self.refused(part, &format!("a file of that name exists, and {what}; it is left alone"))),
+        }
+        if !self.is_synced(&part.hidden) {
+            match self.find(&part.hidden, part)? {
+                Found::ThisPart => {}
+                Found::Nothing => return Err(self.refused(part, &format!("neither it nor `{}` exists", part.hidden))),
+                Found::Other(what) => return Err(self.refused(part, &format!("its hidden file `{}` {what}", part.hidden))),
+            }
+        }
+        self.disk.rename(&hidden, &visible).map_err(|error| self.failed("commit to", error))?;
+        self.forget_synced(&part.hidden);
+        Ok(())
+    }
+
+    fn find(&self, name: &str, part: &Part) -> Result<Found> {
+        let bytes = match self.disk.read(&self.path(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+            result => result.map_err(|error| self.failed("commit to", error))?,
+        };
+        if bytes.len() as u64 != part.bytes {
+            return Ok(Found::Other(format!("has {} bytes instead of {}", bytes.len(), part.bytes)));
+        }
+        let checksum = format!("{:016x}", xxh3_64(&bytes));
+        Ok(if checksum == part.checksum {
+            Found::ThisPart
+        } else {
+            Found::Other(format!("has the checksum {checksum} instead of {}", part.checksum))
+        })
+    }
+
+    fn is_synced(&self, hidden: &str) -> bool {
+        self.synced.lock().unwrap_or_else(PoisonError::into_inner).contains(hidden)
+    }
+
+    fn forget_synced(&self, hidden: &str) {
+        self.synced.lock().unwrap_or_else(PoisonError::into_inner).remove(hidden);
+    }
+
+    fn refused(&self, part: &Part, reason: &str) -> Error {
+        let checkpoint = name::checkpoint_of(&part.visible).unwrap_or_default();
+        let path = self.path(&part.visible);
+        Error::corrupt(format!("cannot commit `{}` of checkpoint {checkpoint}: {reason}; {REMEDY}", path.display()))
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.contains(['/', '\\', '\0'])
+}

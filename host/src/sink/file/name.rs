@@ -1,0 +1,78 @@
+//! The names of parts: `.part-<incarnation>-<sequence>-<subtask>-<attempt>.<extension>` while hidden, then `part-<checkpoint>-<subtask>`,
+//! with the incarnation in front from the second one on.
+
+use tidemill_core::sink::WriterTask;
+
+/// The name of a writer's part number `sequence` while it is not committed.
+pub(super) fn hidden(task: WriterTask, sequence: u64, extension: &str) -> String {
+    format!(".part-{}-{sequence}-{}-{:x}.{extension}", task.incarnation, task.subtask, task.attempt)
+}
+
+/// The name of a committed part.
+pub(super) fn visible(task: WriterTask, checkpoint: u64, extension: &str) -> String {
+    match task.incarnation {
+        0 => format!("part-{checkpoint}-{}.{extension}", task.subtask),
+        incarnation => format!("part-{incarnation}-{checkpoint}-{}.{extension}", task.subtask),
+    }
+}
+
+/// Whether this is the name of a hidden part, of whatever run.
+pub(super) fn is_hidden(name: &str) -> bool {
+    let Some(fields) = fields(name, ".part-") else { return false };
+    let [incarnation, sequence, subtask, attempt] = fields[..] else { return false };
+    number(incarnation).is_some() && number(sequence).is_some() && number(subtask).is_some() && u64::from_str_radix(attempt, 16).is_ok()
+}
+
+/// The incarnation that wrote this visible part; none if the name is not that of a part.
+pub(super) fn incarnation_of(name: &str) -> Option<u32> {
+    numbers_of(name).map(|(incarnation, _)| incarnation)
+}
+
+/// The checkpoint that this visible part belongs to; none if the name is not that of a part.
+pub(super) fn checkpoint_of(name: &str) -> Option<u64> {
+    numbers_of(name).map(|(_, checkpoint)| checkpoint)
+}
+
+fn numbers_of(name: &str) -> Option<(u32, u64)> {
+    let numbers = fields(name, "part-")?.into_iter().map(number).collect::<Option<Vec<_>>>()?;
+    match numbers[..] {
+        [checkpoint, _] => Some((0, checkpoint)),
+        [incarnation, checkpoint, _] => Some((u32::try_from(incarnation).ok()?, checkpoint)),
+        _ => None,
+    }
+}
+
+fn fields<'a>(name: &'a str, prefix: &str) -> Option<Vec<&'a str>> {
+    let (stem, extension) = name.strip_prefix(prefix)?.split_once('.')?;
+    (!extension.is_empty() && !extension.contains('.')).then(|| stem.split('-').collect())
+}
+
+/// A number as this module writes it: decimal digits only.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_core::sink::WriterTask;
+
+    use super::{checkpoint_of, hidden, incarnation_of, is_hidden, visible};
+
+    #[test]
+    fn names_are_told_apart() {
+        let task = |incarnation| WriterTask { subtask: 3, incarnation, attempt: 0xabc };
+        assert_eq!(hidden(task(1), 7, "jsonl"), ".part-1-7-3-abc.jsonl");
+        assert_eq!(visible(task(0), 12, "jsonl"), "part-12-3.jsonl");
+        assert_eq!(visible(task(2), 12, "csv"), "part-2-12-3.csv");
+        assert!(is_hidden(&hidden(task(1), 7, "jsonl")));
+        for name in [".part-1-7-3.jsonl", ".part-1-7-3-xyz.jsonl", ".part-1-7-3-abc", "part-1-7.jsonl", ".part-1-7-3-abc.jsonl.swp", ".git"]
+        {
+            assert!(!is_hidden(name), "{name}");
+        }
+        assert_eq!((incarnation_of("part-12-3.jsonl"), checkpoint_of("part-12-3.jsonl")), (Some(0), Some(12)));
+        assert_eq!((incarnation_of("part-2-12-3.csv"), checkpoint_of("part-2-12-3.csv")), (Some(2), Some(12)));
+        for name in ["part-.jsonl", "part-1.jsonl", "part-1-2", "part-1-2-3-4.jsonl", "part-+1-2.jsonl", "part--1.jsonl", "notes.txt"] {
+            assert_eq!(incarnation_of(name), None, "{name}");
+        }
+    }
+}

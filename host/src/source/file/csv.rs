@@ -1,0 +1,274 @@
+//! Comma-separated rows (RFC 4180) below a header. Rows may span lines inside quotes.
+
+use std::ops::ControlFlow;
+
+use csv::ByteRecord;
+use csv_core::ReadRecordResult;
+use memchr::memchr;
+use tidemill_core::source::{InvalidRow, Limit, Polled, SourceRows, SplitReader};
+use tidemill_core::{Error, Result};
+
+use super::window::Window;
+use super::{RowDecode, TooLong, decode_into};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Reads rows. A position is the offset of a row's first byte; 0 stands for the first row after the header.
+pub(super) struct CsvReader {
+    window: Window,
+    max_record_bytes: usize,
+    decoder: Box<dyn RowDecode>,
+    parser: csv_core::Reader,
+    /// How many bytes of the window the parser has seen, all of the row that is being read.
+    parsed: usize,
+    /// The row's fields as far as they are parsed, in `text[..text_len]`, each ending at one of `ends[..field_count]`.
+    text: Vec<u8>,
+    text_len: usize,
+    ends: Vec<usize>,
+    field_count: usize,
+    /// The same row as the decoder gets it.
+    row: ByteRecord,
+    header: Header,
+    /// The line that is being skipped because it is too long.
+    skipped: Option<TooLong>,
+}
+
+enum Header {
+    /// Not read yet; then reading goes on at this position.
+    Before(u64),
+    /// Read, with this number of columns.
+    Columns(usize),
+}
+
+impl CsvReader {
+    /// A reader that goes on at the window's position; the header is read first in any case.
+    pub(super) fn open(mut window: Window, max_record_bytes: usize, decoder: Box<dyn RowDecode>) -> Result<Self> {
+        let position = window.position();
+        window.seek(0)?;
+        let mut reader = Self {
+            window,
+            max_record_bytes,
+            decoder,
+            parser: csv_core::Reader::new(),
+            parsed: 0,
+            text: vec![0; 4096],
+            text_len: 0,
+            ends: vec![0; 64],
+            field_count: 0,
+            row: ByteRecord::new(),
+            header: Header::Before(position),
+            skipped: None,
+        };
+        reader.columns()?;
+        Ok(reader)
+    }
+
+    /// The number of columns; none while the header is not in the file.
+    fn columns(&mut self) -> Result<Option<usize>> {
+        let resume = match self.header {
+            Header::Columns(count) => return Ok(Some(count)),
+            Header::Before(position) => position,
+        };
+        while !self.parse(false) {
+            if self.window.bytes().len() > self.max_record_bytes {
+                return Err(self.bad_header("it has no end: is a quote left open?"));
+            }
+            if !self.window.fill()? {
+                if self.window.follow() || !self.parse(true) {
+                    return Ok(None);
+                }
+                break;
+            }
+        }
+        self.fill_row();
+        self.decoder.set_header(&self.row).map_err(|reason| self.bad_header(&reason))?;
+        self.finish_row();
+        if resume > self.window.position() {
+            self.window.seek(resume)?;
+        }
+        self.header = Header::Columns(self.row.len());
+        Ok(Some(self.row.len()))
+    }
+
+    fn bad_header(&self, reason: &str) -> Error {
+        Error::config(format!("the header of the file `{}` does not fit: {reason}", self.window.path().display()))
+    }
+
+    /// Parses what the window holds, up to the end of the row. Returns whether the row is complete. `last`: nothing follows the window.
+    fn parse(&mut self, last: bool) -> bool {
+        if self.parsed == 0 && !self.skip_to_row(last) {
+            return false;
+        }
+        loop {
+            let input = self.window.bytes().get(self.parsed..).unwrap_or(&[]);
+            if input.is_empty() && !last {
+                return false;
+            }
+            let text = self.text.get_mut(self.text_len..).unwrap_or(&mut []);
+            let ends = self.ends.get_mut(self.field_count..).unwrap_or(&mut []);
+            let (result, read, written, ended) = self.parser.read_record(input, text, ends);
+            self.parsed += read;
+            self.text_len += written;
+            self.field_count += ended;
+            match result {
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull => self.text.resize(self.text.len() * 2, 0),
+                ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
+                ReadRecordResult::Record => return true,
+                ReadRecordResult::End => return false,
+            }
+        }
+    }
+
+    /// Skips line ends before the row, so that its position is that of its first byte, and a byte order mark. False: too little was read.
+    fn skip_to_row(&mut self, last: bool) -> bool {
+        if self.window.position() == 0 {
+            if self.window.bytes().len() < BYTE_ORDER_MARK.len() && !last {
+                return false;
+            }
+            if self.window.bytes().starts_with(BYTE_ORDER_MARK) {
+                self.window.consume(BYTE_ORDER_MARK.len());
+            }
+        }
+        let ends = self.window.bytes().iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        self.window.consume(ends);
+        true
+    }
+
+    /// Copies the parsed row to where the decoder finds it.
+    fn fill_row(&mut self) {
+        self.row.clear();
+        let mut start = 0;
+        for &end in self.ends.get(..self.field_count).unwrap_or(&[]) {
+            self.row.push_field(self.text.get(start..end).unwrap_or(&[]));
+            start = end;
+        }
+    }
+
+    /// Moves behind the parsed row.
+    fn finish_row(&mut self) {
+        self.window.consume(self.parsed);
+        (self.parsed, self.text_len, self.field_count) = (0, 0, 0);
+    }
+
+    /// Takes a complete row.
+    fn take(&mut self, columns: usize, rows: &mut SourceRows) {
+        if self.parsed > self.longest() {
+            return self.give_up_too_long(rows);
+        }
+        self.fill_row();
+        let (row, decoder) = (&self.row, &mut self.decoder);
+        let raw = without_line_end(self.window.bytes().get(..self.parsed).unwrap_or(&[]));
+        decode_into(rows, self.window.position(), raw, |out| {
+            if row.len() != columns {
+                return Err(format!("the row has {} fields, the header has {columns}", row.len()));
+            }
+            decoder.decode(row, out)
+        });
+        self.finish_row();
+    }
+
+    /// The longest row with its line end.
+    fn longest(&self) -> usize {
+        self.max_record_bytes + 2
+    }
+
+    fn give_up_too_long(&mut self, rows: &mut SourceRows) {
+        let limit = self.max_record_bytes;
+        self.give_up(&format!("the row that begins in this line has more than the limit of {limit} bytes: is a quote left open?"), rows);
+    }
+
+    /// Gives up the row: its first line alone is invalid, and reading goes on behind that line.
+    fn give_up(&mut self, reason: &str, rows: &mut SourceRows) {
+        self.parser.reset();
+        (self.parsed, self.text_len, self.field_count) = (0, 0, 0);
+        let (position, bytes) = (self.window.position(), self.window.bytes());
+        match memchr(b'\n', bytes) {
+            Some(end) if end < self.longest() => {
+                let raw = without_line_end(bytes.get(..end).unwrap_or(&[]));
+                rows.invalid.push(InvalidRow { position, reason: reason.to_owned(), raw: raw.to_vec() });
+                self.window.consume(end + 1);
+            }
+            _ => self.skipped = Some(TooLong::new(position, bytes, self.max_record_bytes)),
+        }
+    }
+
+    /// Goes on skipping a line that is too long. Returns whether its end was found.
+    fn skip(&mut self, rows: &mut SourceRows) -> bool {
+        let length = self.window.bytes().len();
+        let Some(end) = memchr(b'\n', self.window.bytes()) else {
+            self.window.consume(length);
+            return false;
+        };
+        self.window.consume(end);
+        rows.invalid.extend(self.skipped.take().map(|line| line.end(self.window.position())));
+        self.window.consume(1);
+        true
+    }
+
+    /// Reads more of the file, or ends the split.
+    fn read_more(&mut self, columns: usize, rows: &mut SourceRows) -> Result<ControlFlow<Polled>> {
+        if self.skipped.is_none() && self.window.bytes().len() > self.longest() {
+            self.give_up_too_long(rows);
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.window.fill()? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.window.follow() {
+            return Ok(ControlFlow::Break(Polled::Pending));
+        }
+        if let Some(line) = self.skipped.take() {
+            rows.invalid.push(line.end(self.window.position()));
+        } else if self.parse(true) {
+            if open_quote(self.window.bytes()) {
+                self.give_up("a quote that is opened in this line is never closed", rows);
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.take(columns, rows);
+        }
+        Ok(ControlFlow::Break(Polled::End))
+    }
+}
+
+impl SplitReader for CsvReader {
+    fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
+        let Some(columns) = self.columns()? else {
+            return Ok(if self.window.follow() { Polled::Pending } else { Polled::End });
+        };
+        let end_row = rows.len().saturating_add(limit.rows);
+        let end_position = self.window.position().saturating_add(limit.bytes as u64);
+        while rows.len() < end_row && self.window.position() < end_position {
+            if self.skipped.is_some() {
+                if self.skip(rows) {
+                    continue;
+                }
+            } else if self.parse(false) {
+                self.take(columns, rows);
+                continue;
+            }
+            if let ControlFlow::Break(state) = self.read_more(columns, rows)? {
+                return Ok(state);
+            }
+        }
+        Ok(Polled::More)
+    }
+
+    fn position(&self) -> u64 {
+        match (&self.header, &self.skipped) {
+            (Header::Before(position), _) => *position,
+            (_, Some(line)) => line.position(),
+            _ => self.window.position(),
+        }
+    }
+}
+
+fn without_line_end(raw: &[u8]) -> &[u8] {
+    let raw = raw.strip_suffix(b"\n").unwrap_or(raw);
+    raw.strip_suffix(b"\r").unwrap_or(raw)
+}
+
+/// Whether the last row of a file swallowed other lines because of a quote without its partner.
+fn open_quote(raw: &[u8]) -> bool {
+    memchr(b'\n', without_line_end(raw)).is_some() && memchr::memchr_iter(b'"', raw).count() % 2 == 1
+}

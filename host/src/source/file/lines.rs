@@ -1,0 +1,106 @@
+//! One record a line.
+
+use memchr::memchr;
+use tidemill_core::Result;
+use tidemill_core::source::{Limit, Polled, SourceRows, SplitReader};
+
+use super::window::Window;
+use super::{LineDecode, TooLong, decode_into};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How many bytes of a line may not count: the byte order mark and the carriage return.
+const MARKS: usize = BYTE_ORDER_MARK.len() + 1;
+
+/// Reads lines. A position is the offset of a line's first byte.
+pub(super) struct LineReader {
+    window: Window,
+    max_record_bytes: usize,
+    decoder: Box<dyn LineDecode>,
+    /// How many bytes of the window are known to have no line end.
+    searched: usize,
+    /// The line that is being skipped because it is too long.
+    skipped: Option<TooLong>,
+}
+
+impl LineReader {
+    pub(super) fn new(window: Window, max_record_bytes: usize, decoder: Box<dyn LineDecode>) -> Self {
+        Self { window, max_record_bytes, decoder, searched: 0, skipped: None }
+    }
+
+    /// Takes a whole line of `length` bytes, line end not counted, of which the window holds all or, if it is being skipped, the rest.
+    #[inline]
+    fn take(&mut self, length: usize, rows: &mut SourceRows) {
+        let begin = self.window.position();
+        if let Some(line) = self.skipped.take() {
+            rows.invalid.push(line.end(begin + length as u64));
+        } else {
+            let raw = self.window.bytes().get(..length).unwrap_or(&[]);
+            let line = text(raw, begin);
+            if line.len() > self.max_record_bytes {
+                rows.invalid.push(TooLong::new(begin, raw, self.max_record_bytes).end(begin + length as u64));
+            } else if !blank(line) {
+                decode_into(rows, begin, line, |out| self.decoder.decode(line, out));
+            }
+        }
+        self.window.consume(length + 1);
+        self.searched = 0;
+    }
+
+    /// Reads more of the file. Returns how the split stands if nothing came.
+    fn read_more(&mut self, rows: &mut SourceRows) -> Result<Option<Polled>> {
+        let length = self.window.bytes().len();
+        self.searched = length;
+        if length > self.max_record_bytes || self.skipped.is_some() {
+            let line = || TooLong::new(self.window.position(), self.window.bytes(), self.max_record_bytes);
+            self.skipped.get_or_insert_with(line);
+            self.window.consume(length);
+            self.searched = 0;
+        }
+        if self.window.fill()? {
+            return Ok(None);
+        }
+        if self.window.follow() {
+            return Ok(Some(Polled::Pending));
+        }
+        let rest = self.window.bytes().len();
+        if rest > 0 || self.skipped.is_some() {
+            self.take(rest, rows);
+        }
+        Ok(Some(Polled::End))
+    }
+}
+
+impl SplitReader for LineReader {
+    fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
+        let end_row = rows.len().saturating_add(limit.rows);
+        let end_position = self.window.position().saturating_add(limit.bytes as u64);
+        while rows.len() < end_row && self.window.position() < end_position {
+            match memchr(b'\n', self.window.bytes().get(self.searched..).unwrap_or(&[])) {
+                Some(found) => self.take(self.searched + found, rows),
+                None => {
+                    if let Some(state) = self.read_more(rows)? {
+                        return Ok(state);
+                    }
+                }
+            }
+        }
+        Ok(Polled::More)
+    }
+
+    fn position(&self) -> u64 {
+        self.skipped.as_ref().map_or(self.window.position(), TooLong::position)
+    }
+}
+
+/// A line without the carriage return at its end and, in the first line, the byte order mark.
+#[inline]
+fn text(line: &[u8], position: u64) -> &[u8] {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if position == 0 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line }
+}
+
+#[inline]
+fn blank(line: &[u8]) -> bool {
+    line.first().is_none_or(u8::is_ascii_whitespace) && line.iter().all(u8::is_ascii_whitespace)
+}

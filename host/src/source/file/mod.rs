@@ -1,0 +1,157 @@
+//! Files as splits: each file that a pattern matches is read from a byte offset on, record by record.
+
+mod csv;
+mod discover;
+mod lines;
+mod window;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidemill_core::source::{InvalidRow, Source, SourceRows, Split, SplitReader};
+use tidemill_core::{Error, Result};
+
+use self::csv::CsvReader;
+use self::lines::LineReader;
+use self::window::Window;
+
+/// A record longer than this is invalid, unless configured otherwise.
+pub const DEFAULT_MAX_RECORD_BYTES: usize = 16 << 20;
+
+/// How much of a record that is too long is kept for people to look at.
+const RAW_BYTES: usize = 64 << 10;
+
+/// Where to read and how.
+#[derive(Clone, Debug)]
+pub struct FileSourceConfig {
+    /// A path or a glob pattern, absolute. Names that start with a dot are matched only by patterns that spell the dot.
+    pub pattern: String,
+    /// Whether to go on reading at the end of a file, and to look for new files.
+    pub follow: bool,
+    /// The longest record in bytes; a longer one is invalid.
+    pub max_record_bytes: usize,
+}
+
+/// Turns one line into a record of the consumer's input type.
+pub trait LineDecode: Send {
+    /// Appends the record to `out`. On an error, what was appended is dropped.
+    ///
+    /// # Errors
+    /// What is wrong with the line, for people.
+    fn decode(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), String>;
+}
+
+/// Turns one CSV row into a record of the consumer's input type.
+pub trait RowDecode: Send {
+    /// Sets the names of the columns. Called once, before any row.
+    ///
+    /// # Errors
+    /// A column that is needed is missing.
+    fn set_header(&mut self, header: &::csv::ByteRecord) -> Result<(), String>;
+
+    /// Appends the record to `out`. The row has as many fields as the header. On an error, what was appended is dropped.
+    ///
+    /// # Errors
+    /// What is wrong with the row, for people.
+    fn decode(&mut self, row: &::csv::ByteRecord, out: &mut Vec<u8>) -> Result<(), String>;
+}
+
+/// The format of the files, with what makes a decoder for each file.
+#[derive(Clone)]
+pub enum FileFormat {
+    /// A JSON value a line.
+    Lines(Arc<dyn Fn() -> Box<dyn LineDecode> + Send + Sync>),
+    /// Comma-separated rows below a header.
+    Csv(Arc<dyn Fn() -> Box<dyn RowDecode> + Send + Sync>),
+}
+
+/// Files that match a pattern. A split's name is the file's path, its position a byte offset.
+pub struct FileSource {
+    config: FileSourceConfig,
+    format: FileFormat,
+}
+
+impl FileSource {
+    /// A source that reads what matches the configured pattern.
+    #[must_use]
+    pub fn new(config: FileSourceConfig, format: FileFormat) -> Self {
+        Self { config, format }
+    }
+}
+
+impl Source for FileSource {
+    fn discover(&self) -> Result<Vec<String>> {
+        discover::files(&self.config.pattern, self.config.follow)
+    }
+
+    fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
+        let window = Window::open(Path::new(&split.name), split.position, self.config.follow)?;
+        Ok(match &self.format {
+            FileFormat::Lines(decoder) => Box::new(LineReader::new(window, self.config.max_record_bytes, decoder())),
+            FileFormat::Csv(decoder) => Box::new(CsvReader::open(window, self.config.max_record_bytes, decoder())?),
+        })
+    }
+
+    fn bounded(&self) -> bool {
+        !self.config.follow
+    }
+}
+
+/// Appends what `decode` makes of a record, or the record as invalid.
+#[inline]
+fn decode_into(rows: &mut SourceRows, position: u64, raw: &[u8], decode: impl FnOnce(&mut Vec<u8>) -> Result<(), String>) {
+    match decode(&mut rows.payload.bytes) {
+        Ok(()) => {
+            rows.payload.finish();
+            rows.position.push(position);
+        }
+        Err(reason) => {
+            rows.payload.abandon();
+            rows.invalid.push(InvalidRow { position, raw: raw.to_vec(), reason });
+        }
+    }
+}
+
+/// A record that is too long to be buffered, and is skipped.
+struct TooLong {
+    position: u64,
+    limit: usize,
+    /// Its first bytes, for people to look at.
+    raw: Vec<u8>,
+}
+
+impl TooLong {
+    /// A record at `position` that begins with `bytes`, which are more than `limit`.
+    fn new(position: u64, bytes: &[u8], limit: usize) -> Self {
+        // Not more than the limit, so that it does not hang on how much was read when the record became too long.
+        let kept = bytes.len().min(limit).min(RAW_BYTES);
+        Self { position, limit, raw: bytes.get(..kept).unwrap_or(bytes).to_vec() }
+    }
+
+    /// Where it begins.
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The record as invalid, once its end is known.
+    fn end(self, end: u64) -> InvalidRow {
+        let Self { position, limit, raw } = self;
+        let reason = format!(
+            "the record has {} bytes, more than the limit of {limit} (raw holds only the first {} bytes)",
+            end - position,
+            raw.len()
+        );
+        InvalidRow { position, raw, reason }
+    }
+}
+
+/// An error about a file that is not what was read before; trying again would not help.
+fn changed(path: &Path, what: &str) -> Error {
+    Error::corrupt(format!(
+        "the file `{}` {what}: files may only grow while a job reads them; put the file back as it was, or start again with --fresh",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests;

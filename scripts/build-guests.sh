@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Builds the guests to WebAssembly on any machine that has cargo.
+#
+#   scripts/build-guests.sh [--out DIR] [--profile NAME] [--toolchain auto|installed|debian] [--locked] [DIR...]
+#
+# DIR is a cargo workspace or crate; by default the repository's guests. Writes OUT/<crate>.wasm for every cdylib in it (by default to
+# target/guests of the repository): core modules that carry their `component-type` section. Tidemill takes them as they are and makes the
+# components itself, so nothing else is needed. CARGO_TARGET_DIR says where to build.
+#
+# The standard library for wasm32-unknown-unknown comes from the first of these that works:
+#   1. the active toolchain has it already
+#   2. `rustup target add`, given up after $RUSTUP_SECONDS (default 60)
+#   3. Debian's rustc-web and rust-web-src: std is built from source with -Zbuild-std, once per target folder
+set -euo pipefail
+
+target=wasm32-unknown-unknown
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=$root/target/guests profile=release toolchain=auto locked=() dirs=()
+while (($#)); do
+  case $1 in
+    --out) out=$2; shift 2 ;;
+    --profile) profile=$2; shift 2 ;;
+    --toolchain) toolchain=$2; shift 2 ;;
+    --locked) locked=(--locked); shift ;;
+    -*) echo "build-guests: unknown option $1" >&2; exit 2 ;;
+    *) dirs+=("$1"); shift ;;
+  esac
+done
+((${#dirs[@]})) || dirs=("$root/guests")
+
+say() { echo "build-guests: $*" >&2; }
+
+# Asks the compiler, not rustup: a distribution's rustc can have the target too.
+has_std() {
+  local dir
+  dir=$("${RUSTC:-rustc}" --print target-libdir --target "$target" 2>/dev/null) && compgen -G "$dir/libstd-*.rlib" >/dev/null
+}
+
+add_target() {
+  command -v rustup >/dev/null || return 1
+  say "adding $target with rustup"
+  # Time-limited, since rustup waits for ever on a server that accepts and says nothing; quiet, since "no network" fills a page.
+  timeout "${RUSTUP_SECONDS:-60}" rustup target add "$target" >/dev/null 2>&1 && has_std || { say "rustup could not add it"; return 1; }
+}
+
+debian_ready() { [[ -x /usr/bin/rustc && -f /usr/lib/rustlib/src/rust/library/Cargo.lock ]]; }
+
+install_debian() {
+  command -v apt-get >/dev/null || { say "no $target standard library: run 'rustup target add $target'"; exit 1; }
+  local sudo=()
+  ((EUID == 0)) || sudo=(sudo)
+  say "installing Debian's rustc-web and rust-web-src"
+  "${sudo[@]}" apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rustc-web rust-web-src >/dev/null
+  debian_ready || { say "the Debian packages brought no /usr/bin/rustc with sources"; exit 1; }
+}
+
+# A linker for Wasm: rustup's own, else one of Debian's.
+find_linker() {
+  local sysroot lld
+  if sysroot=$(env -u RUSTC rustc --print sysroot 2>/dev/null); then
+    for lld in "$sysroot"/lib/rustlib/*/bin/rust-lld; do [[ -x $lld ]] && { echo "$lld"; return; }; done
+  fi
+  for lld in /usr/bin/rust-lld /usr/bin/wasm-ld /usr/bin/wasm-ld-[0-9]*; do [[ -x $lld ]] && { echo "$lld"; return; }; done
+  say "no linker for WebAssembly: install rustup's toolchain or Debian's lld"
+  return 1
+}
+
+args=(build --profile "$profile" --target "$target" "${locked[@]}")
+target_dir=${CARGO_TARGET_DIR:-$root/target}/guest-build
+if [[ $toolchain != debian ]] && has_std; then
+  say "using $(rustc --version)"
+elif [[ $toolchain == installed ]]; then
+  say "the active toolchain has no $target standard library"; exit 1
+elif [[ $toolchain == auto ]] && ! debian_ready && add_target; then
+  say "using $(rustc --version)"
+else
+  debian_ready || install_debian
+  export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
+  linker=$(find_linker)
+  export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker
+  args+=(-Zbuild-std=std,panic_abort)
+  target_dir+=-std   # its own folder: another compiler would make cargo rebuild everything at each change between the two
+  say "using $($RUSTC --version), building std from source"
+fi
+# RUSTFLAGS meant for the host would reach the guest.
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
+
+mkdir -p "$out" "$target_dir"
+out=$(cd "$out" && pwd) target_dir=$(cd "$target_dir" && pwd)
+for dir in "${dirs[@]}"; do
+  # The files that the cdylibs became, by cargo's own word (its messages are one JSON object a line).
+  messages=$(cd "$dir" && CARGO_TARGET_DIR=$target_dir cargo "${args[@]}" --message-format=json-render-diagnostics)
+  built=$(grep -o '"[^"]*\.wasm"' <<<"$messages" | tr -d '"' | sort -u) || { say "$dir has no crate that builds to a .wasm (is one a cdylib?)"; exit 1; }
+  while IFS= read -r file; do
+    name=${file##*/}
+    grep -qa component-type "$file" || { say "$name has no component-type section: it was stripped, or the crate exports no detector"; exit 1; }
+    # Whole or not at all, and untouched if nothing changed.
+    cmp -s "$file" "$out/$name" || { cp "$file" "$out/$name.part" && mv "$out/$name.part" "$out/$name"; }
+    say "$out/$name, $(wc -c <"$out/$name") bytes"
+  done <<<"$built"
+done
