@@ -1,5 +1,6 @@
 //! Tidemill binds the engine to the world: job specs, WebAssembly guests, formats, files, checkpoint storage and the life of a job.
 
+pub mod cli;
 pub mod clock;
 pub mod codec;
 pub mod disk;

@@ -1,2 +1,7 @@
-//! Under construction.
-fn main() {}
+//! The program `tidemill`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tidemill::cli::main()
+}

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::duration::parse_duration;
 use super::error::{At, Place, Problems};
 use super::nearest::hint;
 use super::size::parse_size;
 use super::tree::{Entry, Node, Value};
+use crate::codec::parse_duration;
 
 /// The fields of one mapping of the spec.
 pub(super) struct Fields<'a> {

@@ -1,0 +1,92 @@
+//! The command line: the only place that prints.
+
+mod component;
+mod run;
+mod validate;
+
+mod live;
+mod logging;
+mod numbers;
+mod signals;
+mod summary;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tidemill_core::{Error, Kind};
+
+use self::logging::LogFormat;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    the job has finished, or was stopped at a checkpoint (Ctrl-C or SIGTERM)
+  1    the job failed
+  2    the command line, the job spec or a component is wrong
+  3    the job folder is in use by another process
+  130  stopped at once (Ctrl-C or SIGTERM twice)";
+
+/// A host for stateful stream detectors: WebAssembly components with keyed state, timers and exactly-once output.
+#[derive(Debug, Parser)]
+#[command(name = "tidemill", version, after_help = EXIT_CODES, after_long_help = EXIT_CODES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    logging: logging::Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a job in the foreground, or go on with it from its last checkpoint
+    Run(run::Options),
+    /// Check a job spec and the components that it names, and run nothing
+    Validate(validate::Options),
+    /// Look into components
+    #[command(subcommand)]
+    Component(ComponentCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum ComponentCommand {
+    /// Show what a component declares: key, input, lanes, states, tables and parameters
+    Inspect(component::Options),
+}
+
+/// Runs the program with the arguments of the process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = logging::start(&arguments.logging).and_then(|terminal| match &arguments.command {
+        Command::Run(options) => run::run(options, &terminal),
+        Command::Validate(options) => validate::validate(options),
+        Command::Component(ComponentCommand::Inspect(options)) => component::inspect(options),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error, arguments.logging.log_format);
+            ExitCode::from(exit_code(error.kind()))
+        }
+    }
+}
+
+fn report(error: &Error, format: LogFormat) {
+    match format {
+        LogFormat::Json => tracing::error!("{}", error.chain()),
+        LogFormat::Text => error.chain().lines().for_each(|line| eprintln!("error: {line}")),
+    }
+}
+
+fn exit_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Config => 2,
+        Kind::Busy => 3,
+        Kind::Guest | Kind::Connector | Kind::Storage | Kind::Corrupt => 1,
+    }
+}
+
+/// Writes to standard output. A reader that has gone away is no error.
+fn print(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+}

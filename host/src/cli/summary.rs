@@ -1,0 +1,139 @@
+//! The table at the end of a run.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
+
+use super::numbers::{bytes, count, length, rate};
+use crate::runtime::Progress;
+
+/// What a run has done, as a table and totals.
+pub(super) fn render(progress: &Progress) -> String {
+    let mut table = Table::new();
+    table.load_style(style()).set_header(["part", "name", "records", "of note"]);
+    for source in &progress.sources {
+        table.add_row(["source".to_owned(), source.uid.clone(), count(source.records_in), format!("{} invalid", count(source.invalid))]);
+    }
+    for operator in &progress.operators {
+        let mut note = format!("{} keys, {} timers, {} late", count(operator.keys), count(operator.event_timers), count(operator.late));
+        if operator.processing_timers > 0 {
+            let _ = write!(note, ", {} processing-time timers not fired", count(operator.processing_timers));
+        }
+        table.add_row(["operator".to_owned(), operator.uid.clone(), count(operator.records_in), note]);
+    }
+    for (kind, lanes) in [("lane", &progress.lanes), ("sink", &progress.sinks)] {
+        for lane in lanes {
+            table.add_row([kind.to_owned(), lane.name.clone(), count(lane.records), String::new()]);
+        }
+    }
+    if let Some(column) = table.column_mut(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{}\n\n{}\n", table.trim_fmt(), totals(progress))
+}
+
+/// Columns of text with a line below the header.
+fn style() -> TableStyle {
+    TableStyle::new()
+        .header_lines(ContentLineStyle::none())
+        .header_separator(LineStyle::none().fill('-'))
+        .content_lines(ContentLineStyle::none())
+}
+
+fn totals(progress: &Progress) -> String {
+    let (completed, failed) = progress.checkpoints;
+    let mut totals = format!(
+        "{} records in {}: {} records/s\ncheckpoints: {} completed, {} failed",
+        count(progress.records_in_now),
+        length(progress.elapsed),
+        count(rate(progress.records_in_now, progress.elapsed)),
+        count(completed),
+        count(failed)
+    );
+    if let Some(last) = progress.checkpoint {
+        let _ = write!(totals, ", the last is {} ({})", last.id, bytes(last.bytes));
+    }
+    let _ = write!(totals, "; restarts: {}", progress.restarts);
+    if progress.restarts > 0 {
+        totals.push_str(" (the table counts from the last one)");
+    }
+    if let Some(peak) = peak_memory() {
+        let _ = write!(totals, "; peak memory: {}", bytes(peak));
+    }
+    totals
+}
+
+/// The most memory that the process has held, in bytes; `None` where the system does not tell.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1_024)
+}
+
+/// The progress of a job, for tests.
+#[cfg(test)]
+pub(super) fn sample() -> Progress {
+    use std::time::Duration;
+
+    use tidemill_core::Timestamp;
+
+    use crate::runtime::progress::{CheckpointProgress, LaneProgress, OperatorProgress, SourceProgress};
+
+    let lane = |name: &str| LaneProgress { name: name.to_owned(), records: 9_833 };
+    Progress {
+        sources: vec![SourceProgress {
+            uid: "baskets".to_owned(),
+            records_in: 60_000,
+            records_per_second: 12_345.6,
+            invalid: 2,
+            watermark: Some(Timestamp(1_786_788_000_123)),
+        }],
+        operators: vec![OperatorProgress {
+            uid: "stock-out".to_owned(),
+            keys: 37_897,
+            event_timers: 1,
+            processing_timers: 2,
+            records_in: 57_570,
+            late: 1_141,
+        }],
+        lanes: vec![lane("stock-out")],
+        sinks: vec![lane("alerts")],
+        checkpoint: Some(CheckpointProgress { id: 12, duration: Duration::from_millis(45), bytes: 3_200_000 }),
+        checkpoints: (12, 0),
+        restarts: 1,
+        records_in: 60_000,
+        records_in_now: 50_000,
+        elapsed: Duration::from_millis(4_200),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{peak_memory, render, sample};
+
+    #[test]
+    fn the_summary_has_a_row_for_everything() {
+        let rendered = render(&sample());
+        let (body, memory) = rendered.split_once("; peak memory: ").unwrap();
+        let rule = "-".repeat(101);
+        let expected = format!(
+            " part      name       records  of note
+{rule}
+ source    baskets     60,000  2 invalid
+ operator  stock-out   57,570  37,897 keys, 1 timers, 1,141 late, 2 processing-time timers not fired
+ lane      stock-out    9,833
+ sink      alerts       9,833
+
+50,000 records in 4.2 s: 11,905 records/s
+checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB); restarts: 1 (the table counts from the last one)"
+        );
+        assert_eq!(body, expected);
+        assert!(memory.ends_with("iB\n"), "{memory}");
+    }
+
+    #[test]
+    fn the_system_tells_the_peak_memory() {
+        assert!(peak_memory().unwrap() > 1 << 20);
+    }
+}

@@ -1,0 +1,27 @@
+//! `tidemill validate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tidemill_core::Result;
+
+use super::print;
+use crate::{runtime, spec};
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// The job spec
+    job: PathBuf,
+    #[arg(long, value_name = "PATH=VALUE", help = "Override a value of the spec, such as sources.UID.max_rate=5000 [can be repeated]")]
+    set: Vec<String>,
+}
+
+pub(super) fn validate(options: &Options) -> Result<()> {
+    let spec = spec::load(&options.job, &options.set)?;
+    for warning in runtime::check(&spec)? {
+        tracing::warn!("{warning}");
+    }
+    let (sources, operators, sinks) = (spec.sources.len(), spec.operators.len(), spec.sinks.len());
+    print(&format!("{}: the job {} is sound: {sources} source(s), {operators} operator(s), {sinks} sink(s)\n", spec.file, spec.name));
+    Ok(())
+}
