@@ -1,0 +1,123 @@
+//! What is wrong with a job spec, and where.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use tidemill_core::Error;
+
+/// Where a part of a job spec was written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The spec as a whole.
+    Whole,
+    /// In the file; both counted from 1.
+    File {
+        /// The line.
+        line: u64,
+        /// The column, in characters.
+        column: u64,
+    },
+    /// In an override on the command line, given as it was written: `path=value`.
+    Override(Arc<str>),
+}
+
+impl Place {
+    /// The place as a prefix of a message about `file`, such as `job.yaml:12:5`.
+    #[must_use]
+    pub fn within(&self, file: &str) -> String {
+        match self {
+            Self::Whole => file.to_owned(),
+            Self::File { line, column } => format!("{file}:{line}:{column}"),
+            Self::Override(text) => format!("--set {text}"),
+        }
+    }
+}
+
+/// A value of the spec with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct At<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub at: Place,
+}
+
+/// One thing that is wrong, or merely doubtful.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it is.
+    pub at: Place,
+    /// What it is and what to do.
+    pub message: String,
+}
+
+/// Everything that is wrong with a job spec, one line each when displayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    /// The file, as the user named it.
+    pub file: String,
+    /// The problems, by line.
+    pub problems: Vec<Problem>,
+}
+
+impl SpecError {
+    /// An error with one problem.
+    pub fn one(file: impl Into<String>, at: Place, message: impl Into<String>) -> Self {
+        Self { file: file.into(), problems: vec![Problem { at, message: message.into() }] }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{}: {}", problem.at.within(&self.file), problem.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for SpecError {}
+
+impl From<SpecError> for Error {
+    fn from(error: SpecError) -> Self {
+        Self::config(error.to_string())
+    }
+}
+
+/// Collects problems, so that a user sees all of them at once.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    list: Vec<Problem>,
+}
+
+impl Problems {
+    pub(super) fn add(&mut self, at: &Place, message: impl Into<String>) {
+        self.list.push(Problem { at: at.clone(), message: message.into() });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn into_list(self) -> Vec<Problem> {
+        self.list
+    }
+
+    /// An error with all problems, or `value` if there are none.
+    pub(super) fn into_result<T>(self, file: &str, value: T) -> Result<T, SpecError> {
+        if self.list.is_empty() { Ok(value) } else { Err(self.into_error(file)) }
+    }
+
+    /// An error with all problems in the order of the file.
+    pub(super) fn into_error(self, file: &str) -> SpecError {
+        let mut problems = self.list;
+        problems.sort_by_key(|problem| match problem.at {
+            Place::Whole => (0, 0),
+            Place::File { line, column } => (line, column),
+            Place::Override(_) => (u64::MAX, 0),
+        });
+        SpecError { file: file.to_owned(), problems }
+    }
+}

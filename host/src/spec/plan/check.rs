@@ -1,0 +1,202 @@
+//! Builds the graph and reports what is not sound in it.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+
+use super::{DEAD_LETTER, Edge, INVALID, MAIN, Node, Part, Plan};
+use crate::spec::error::{At, Place, Problem, Problems};
+use crate::spec::job::{JobSpec, OnError, SinkConnector, Stream};
+use crate::spec::nearest::hint;
+
+/// The graph of a spec, as far as it is sound.
+pub(super) fn graph(spec: &JobSpec, problems: &mut Problems) -> Plan {
+    let parts = parts(spec);
+    check_uids(spec, &parts, problems);
+    check_folders(spec, problems);
+    // A uid that is missing or wrong was reported; inputs that name it would be reported as well, and that helps nobody.
+    let complete = parts.iter().all(|part| !uid(spec, *part).value.is_empty());
+    let edges = edges(spec, &parts, complete, problems);
+    let order = order(spec, &parts, &edges, problems);
+    let plan = sorted(spec, &parts, &edges, &order);
+    if complete && problems.is_empty() {
+        check_readers(spec, &plan, problems);
+    }
+    let warnings = warnings(spec, &plan);
+    Plan { warnings, ..plan }
+}
+
+fn parts(spec: &JobSpec) -> Vec<Part> {
+    let sources = (0..spec.sources.len()).map(Part::Source);
+    let operators = (0..spec.operators.len()).map(Part::Operator);
+    let sinks = (0..spec.sinks.len()).map(Part::Sink);
+    sources.chain(operators).chain(sinks).collect()
+}
+
+#[expect(clippy::indexing_slicing, reason = "parts are made from the spec's own indexes")]
+fn uid(spec: &JobSpec, part: Part) -> &At<String> {
+    match part {
+        Part::Source(index) => &spec.sources[index].uid,
+        Part::Operator(index) => &spec.operators[index].uid,
+        Part::Sink(index) => &spec.sinks[index].uid,
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "parts are made from the spec's own indexes")]
+fn inputs(spec: &JobSpec, part: Part) -> &[Stream] {
+    match part {
+        Part::Source(_) => &[],
+        Part::Operator(index) => &spec.operators[index].inputs,
+        Part::Sink(index) => &spec.sinks[index].inputs,
+    }
+}
+
+fn check_uids(spec: &JobSpec, parts: &[Part], problems: &mut Problems) {
+    let mut seen: HashMap<&str, &Place> = HashMap::new();
+    for uid in parts.iter().map(|part| uid(spec, *part)).filter(|uid| !uid.value.is_empty()) {
+        if let Some(first) = seen.get(&*uid.value) {
+            let first = first.within(&spec.file);
+            problems.add(&uid.at, format!("the uid `{}` is used twice, first at {first}: give each its own", uid.value));
+        } else {
+            seen.insert(&uid.value, &uid.at);
+        }
+    }
+}
+
+fn check_folders(spec: &JobSpec, problems: &mut Problems) {
+    let mut seen: HashMap<PathBuf, &str> = HashMap::new();
+    for sink in &spec.sinks {
+        let SinkConnector::File(file) = &sink.connector;
+        if let Some(other) = seen.insert(normal(&file.dir.value), &sink.uid.value).filter(|_| !file.dir.value.as_os_str().is_empty()) {
+            let message = format!("the sinks `{other}` and `{}` write to the same folder: give each its own", sink.uid.value);
+            problems.add(&file.dir.at, message);
+        }
+    }
+}
+
+/// The path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => normal.push(component),
+        }
+    }
+    normal
+}
+
+fn edges(spec: &JobSpec, parts: &[Part], complete: bool, problems: &mut Problems) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for (to, part) in parts.iter().enumerate() {
+        let keyed = matches!(part, Part::Operator(index) if spec.operators.get(*index).is_some_and(|operator| operator.key_by.is_some()));
+        for stream in inputs(spec, *part) {
+            match resolve(spec, parts, stream) {
+                Ok(from) => edges.push(Edge { from, lane: stream.lane.clone(), to, keyed, at: stream.at.clone() }),
+                Err(_) if !complete => {}
+                Err(message) => problems.add(&stream.at, message),
+            }
+        }
+    }
+    edges
+}
+
+/// The index of the part that a stream comes from.
+fn resolve(spec: &JobSpec, parts: &[Part], stream: &Stream) -> Result<usize, String> {
+    let Stream { uid: wanted, lane, .. } = stream;
+    let found = parts.iter().enumerate().find(|(_, part)| uid(spec, **part).value == *wanted);
+    match found {
+        Some((from, Part::Source(_))) if lane == MAIN || lane == INVALID => Ok(from),
+        Some((_, Part::Source(_))) => Err(format!("the source `{wanted}` has no lane `{lane}`{}", hint(lane, [MAIN, INVALID]))),
+        Some((_, Part::Operator(_))) if lane.is_empty() => Err(format!("`{wanted}.` names no lane")),
+        // Which other lanes an operator has only its component knows: see `bind`.
+        Some((from, Part::Operator(_))) => Ok(from),
+        Some((_, Part::Sink(_))) => Err(format!("`{wanted}` is a sink, which nothing can read from")),
+        None => {
+            let known = parts.iter().filter(|part| !matches!(part, Part::Sink(_))).map(|part| &*uid(spec, *part).value);
+            Err(format!("there is no source or operator `{wanted}`{}", hint(wanted, known)))
+        }
+    }
+}
+
+/// The indexes of the parts, each after everything that feeds it, otherwise in the order of the spec.
+fn order(spec: &JobSpec, parts: &[Part], edges: &[Edge], problems: &mut Problems) -> Vec<usize> {
+    let mut order: Vec<usize> = Vec::new();
+    let fed = |part: usize, order: &[usize]| edges.iter().filter(|edge| edge.to == part).all(|edge| order.contains(&edge.from));
+    while let Some(next) = (0..parts.len()).find(|part| !order.contains(part) && fed(*part, &order)) {
+        order.push(next);
+    }
+    let stuck = |part: &usize| !order.contains(part);
+    if let Some(start) = (0..parts.len()).find(stuck) {
+        report_cycle(spec, parts, start, |part| edges.iter().find(|edge| edge.to == part && stuck(&edge.from)), problems);
+    }
+    order
+}
+
+/// Walks up from a part that waits for a cycle until a part comes again, and reports the parts between.
+#[expect(clippy::indexing_slicing, reason = "edges join parts by their index")]
+fn report_cycle<'a>(spec: &JobSpec, parts: &[Part], start: usize, feeder: impl Fn(usize) -> Option<&'a Edge>, problems: &mut Problems) {
+    let mut walked: Vec<usize> = Vec::new();
+    let mut at = start;
+    while let Some(edge) = feeder(at) {
+        if let Some(first) = walked.iter().position(|part| *part == at) {
+            let mut uids: Vec<&str> = walked.iter().skip(first).map(|part| &*uid(spec, parts[*part]).value).collect();
+            uids.push(&uid(spec, parts[at]).value);
+            uids.reverse();
+            problems.add(&edge.at, format!("operators feed each other in a circle: {}", uids.join(" -> ")));
+            return;
+        }
+        walked.push(at);
+        at = edge.from;
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "the order holds indexes of parts")]
+fn sorted(spec: &JobSpec, parts: &[Part], edges: &[Edge], order: &[usize]) -> Plan {
+    let place: HashMap<usize, usize> = order.iter().enumerate().map(|(place, part)| (*part, place)).collect();
+    let nodes = order.iter().map(|part| Node { uid: uid(spec, parts[*part]).value.clone(), part: parts[*part] }).collect();
+    let renumbered = |edge: &Edge| Some(Edge { from: *place.get(&edge.from)?, to: *place.get(&edge.to)?, ..edge.clone() });
+    let mut edges: Vec<Edge> = edges.iter().filter_map(renumbered).collect();
+    edges.sort_by_key(|edge| edge.to);
+    Plan { nodes, edges, warnings: Vec::new() }
+}
+
+/// The type of a source's records is what its operators declare, so a source without one cannot be read.
+fn check_readers(spec: &JobSpec, plan: &Plan, problems: &mut Problems) {
+    for (index, node) in plan.nodes.iter().enumerate().filter(|(_, node)| matches!(node.part, Part::Source(_))) {
+        let at = &uid(spec, node.part).at;
+        let is_operator = |to: usize| plan.nodes.get(to).is_some_and(|node| matches!(node.part, Part::Operator(_)));
+        if plan.outputs(index).next().is_none() {
+            problems.add(at, format!("nothing reads the source `{}`: name it as an input, or remove it", node.uid));
+        } else if !plan.outputs(index).any(|edge| edge.lane == MAIN && is_operator(edge.to)) {
+            let message = format!("no operator reads the source `{}`, so that the type of its records is not known", node.uid);
+            problems.add(at, message);
+        }
+    }
+}
+
+fn warnings(spec: &JobSpec, plan: &Plan) -> Vec<Problem> {
+    let mut warnings = Problems::default();
+    if spec.sinks.is_empty() {
+        warnings.add(&Place::Whole, "the job has no sinks: its output goes nowhere");
+    }
+    for (index, node) in plan.nodes.iter().enumerate() {
+        let Part::Operator(operator) = node.part else { continue };
+        let Some(operator) = spec.operators.get(operator) else { continue };
+        let read = plan.outputs(index).any(|edge| edge.lane == DEAD_LETTER);
+        if operator.on_error == OnError::DeadLetter && !read {
+            let message = format!("nothing reads `{}.{DEAD_LETTER}`: records that its component cannot handle are lost", node.uid);
+            warnings.add(&operator.uid.at, message);
+        }
+        if operator.on_error == OnError::Fail && read {
+            let message = format!("`{}.{DEAD_LETTER}` stays empty: the operator has on_error: fail", node.uid);
+            warnings.add(&operator.uid.at, message);
+        }
+        if plan.outputs(index).next().is_none() && !spec.sinks.is_empty() {
+            warnings.add(&operator.uid.at, format!("nothing reads the operator `{}`: its output goes nowhere", node.uid));
+        }
+    }
+    warnings.into_list()
+}

@@ -1,0 +1,98 @@
+//! Sources and sinks.
+
+use std::path::{Path, PathBuf};
+
+use crate::spec::Text;
+use crate::spec::error::{At, Place, Problems};
+use crate::spec::fields::{self, Fields};
+use crate::spec::job::{FileSink, FileSource, Format, Sink, SinkConnector, Source, SourceConnector, Watermark};
+use crate::spec::tree::Node;
+
+const FORMATS: &[(&str, Format)] = &[("json", Format::Json), ("csv", Format::Csv)];
+
+/// The longest record, unless the spec says otherwise.
+const MAX_RECORD_BYTES: u64 = 16 << 20;
+
+pub(super) fn source(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Source> {
+    let fields = Fields::of(node, "a source", &["uid", "file", "max_rate", "timestamp", "watermark"], problems)?;
+    let file = fields.required("file", "the system that the source reads", problems);
+    let timestamp = fields.read("timestamp", fields::text_at, problems);
+    let watermark = fields.get("watermark");
+    if let (Some(watermark), None) = (watermark, fields.get("timestamp")) {
+        problems.add(&watermark.at, "`watermark` does nothing without `timestamp`, the field that holds the event time");
+    }
+    Some(Source {
+        uid: super::uid(&fields, "source", problems),
+        connector: SourceConnector::File(file_source(file, fields.at, text, problems)),
+        max_rate: fields.read("max_rate", fields::whole(1), problems),
+        timestamp,
+        watermark: watermark.map(|node| self::watermark(node, problems)).unwrap_or_default(),
+    })
+}
+
+fn file_source(node: Option<&Node>, at: &Place, text: &Text<'_>, problems: &mut Problems) -> FileSource {
+    let mut file = FileSource {
+        pattern: At { value: String::new(), at: at.clone() },
+        format: Format::Json,
+        follow: false,
+        max_record_bytes: MAX_RECORD_BYTES,
+    };
+    let known = ["path", "format", "follow", "max_record_bytes"];
+    let Some(fields) = node.and_then(|node| Fields::of(node, "`file`", &known, problems)) else { return file };
+    if let Some(node) = fields.required("path", "the files to read, such as data/*.jsonl", problems)
+        && let Some(pattern) = fields::value(node, "path", |node| absolute_pattern(node, text.base), problems)
+    {
+        file.pattern = At { value: pattern, at: node.at.clone() };
+    }
+    file.format = format(&fields, problems);
+    fields.update("follow", &mut file.follow, fields::boolean, problems);
+    fields.update("max_record_bytes", &mut file.max_record_bytes, fields::size(1), problems);
+    file
+}
+
+fn absolute_pattern(node: &Node, base: &Path) -> Result<String, String> {
+    let pattern = fields::text(node)?;
+    glob::Pattern::new(&pattern).map_err(|error| format!("`{pattern}` is not a file pattern: {}", error.msg))?;
+    if Path::new(&pattern).is_absolute() {
+        return Ok(pattern);
+    }
+    let base = base.to_str().ok_or_else(|| format!("the folder `{}` is not UTF-8", base.display()))?;
+    Ok(format!("{}/{pattern}", glob::Pattern::escape(base.trim_end_matches('/'))))
+}
+
+fn watermark(node: &Node, problems: &mut Problems) -> Watermark {
+    let mut watermark = Watermark::default();
+    let known = ["bounded_out_of_orderness", "idle_timeout"];
+    if let Some(fields) = Fields::of(node, "`watermark`", &known, problems) {
+        fields.update("bounded_out_of_orderness", &mut watermark.bounded_out_of_orderness, fields::millis(0), problems);
+        watermark.idle_timeout = fields.read("idle_timeout", fields::millis(1), problems);
+    }
+    watermark
+}
+
+pub(super) fn sink(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Sink> {
+    let fields = Fields::of(node, "a sink", &["uid", "input", "file"], problems)?;
+    let file = fields.required("file", "the system that the sink writes to", problems);
+    Some(Sink {
+        uid: super::uid(&fields, "sink", problems),
+        inputs: super::inputs(&fields, "sink", problems),
+        connector: SinkConnector::File(file_sink(file, fields.at, text, problems)),
+    })
+}
+
+fn file_sink(node: Option<&Node>, at: &Place, text: &Text<'_>, problems: &mut Problems) -> FileSink {
+    let mut file = FileSink { dir: At { value: PathBuf::new(), at: at.clone() }, format: Format::Json };
+    let Some(fields) = node.and_then(|node| Fields::of(node, "`file`", &["path", "format"], problems)) else { return file };
+    if let Some(node) = fields.required("path", "the folder to write to", problems)
+        && let Some(dir) = fields::value(node, "path", |node| super::path(node, text), problems)
+    {
+        file.dir = dir;
+    }
+    file.format = format(&fields, problems);
+    file
+}
+
+fn format(fields: &Fields<'_>, problems: &mut Problems) -> Format {
+    let node = fields.required("format", "how records are written: json or csv", problems);
+    node.and_then(|node| fields::value(node, "format", fields::choice(FORMATS), problems)).unwrap_or(Format::Json)
+}

@@ -1,0 +1,137 @@
+//! Operators.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use tidemill_wit::descriptor::TtlUpdate;
+
+use crate::spec::Text;
+use crate::spec::error::{At, Problems};
+use crate::spec::fields::{self, Fields};
+use crate::spec::job::{Limits, OnError, Operator, Parameters, StateOverride, Table, TableRows};
+use crate::spec::tree::{Node, Value};
+
+const OPERATOR: &[&str] = &["uid", "input", "key_by", "component", "parameters", "tables", "states", "on_error", "limits"];
+const ON_ERROR: &[(&str, OnError)] = &[("fail", OnError::Fail), ("dead-letter", OnError::DeadLetter)];
+const TTL_UPDATE: &[(&str, TtlUpdate)] =
+    &[("on_create_and_write", TtlUpdate::OnCreateAndWrite), ("on_read_and_write", TtlUpdate::OnReadAndWrite)];
+
+/// The least memory with which a component can start, one page of WebAssembly.
+const LEAST_MEMORY: u64 = 64 << 10;
+
+pub(super) fn operator(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Operator> {
+    let fields = Fields::of(node, "an operator", OPERATOR, problems)?;
+    let component = fields.required("component", "the .wasm file of the operator", problems);
+    let component = component.and_then(|node| fields::value(node, "component", |node| super::path(node, text), problems));
+    Some(Operator {
+        uid: super::uid(&fields, "operator", problems),
+        inputs: super::inputs(&fields, "operator", problems),
+        key_by: fields.get("key_by").and_then(|node| key(node, "key_by", problems)),
+        component: component.unwrap_or_else(|| At { value: PathBuf::new(), at: fields.at.clone() }),
+        parameters: parameters(&fields, problems),
+        tables: named(&fields, "tables", problems, |name, node, problems| table(name, node, text, problems)),
+        states: named(&fields, "states", problems, state),
+        on_error: fields.read("on_error", fields::choice(ON_ERROR), problems).unwrap_or_default(),
+        limits: fields.get("limits").map(|node| limits(node, problems)).unwrap_or_default(),
+    })
+}
+
+/// The fields that make a key: a list of names, or one name.
+fn key(node: &Node, field: &str, problems: &mut Problems) -> Option<At<Vec<At<String>>>> {
+    let nodes = match &node.value {
+        Value::List(items) => items.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    let mut names: Vec<At<String>> = Vec::new();
+    for node in nodes {
+        let name = fields::value(node, field, fields::text_at, problems)?;
+        if names.iter().any(|known| known.value == name.value) {
+            problems.add(&node.at, format!("`{field}`: the field `{}` is named twice", name.value));
+            return None;
+        }
+        names.push(name);
+    }
+    if names.is_empty() {
+        problems.add(&node.at, format!("`{field}`: the list is empty; name the fields that make the key"));
+        return None;
+    }
+    Some(At { value: names, at: node.at.clone() })
+}
+
+fn parameters(fields: &Fields<'_>, problems: &mut Problems) -> Parameters {
+    let node = fields.get("parameters");
+    let entries = node.and_then(|node| fields::entries(node, "`parameters`", problems)).unwrap_or_default();
+    Parameters {
+        value: entries.iter().map(|entry| (entry.key.clone(), entry.node.to_json())).collect(),
+        at: node.map_or(fields.at, |node| &node.at).clone(),
+        fields: entries.iter().map(|entry| At { value: entry.key.clone(), at: entry.key_at.clone() }).collect(),
+    }
+}
+
+/// The entries of a mapping whose keys are names that the component declares.
+fn named<T>(
+    fields: &Fields<'_>,
+    field: &str,
+    problems: &mut Problems,
+    read: impl Fn(At<String>, &Node, &mut Problems) -> Option<T>,
+) -> Vec<T> {
+    let Some(node) = fields.get(field) else { return Vec::new() };
+    let entries = fields::entries(node, &format!("`{field}`"), problems).unwrap_or_default();
+    let name = |key: &str, at| At { value: key.to_owned(), at };
+    entries.iter().filter_map(|entry| read(name(&entry.key, entry.key_at.clone()), &entry.node, problems)).collect()
+}
+
+fn table(name: At<String>, node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Table> {
+    let fields = Fields::of(node, &format!("the table `{}`", name.value), &["path", "rows", "key"], problems)?;
+    let key = fields.required("key", "the fields of a row that make its key, in order", problems);
+    let key = key.and_then(|node| self::key(node, "key", problems))?;
+    let names: Vec<String> = key.value.into_iter().map(|field| field.value).collect();
+    let key = At { value: names, at: key.at };
+    let rows = match (fields.get("path"), fields.get("rows")) {
+        (Some(path), None) => fields::value(path, "path", |node| super::path(node, text), problems).map(TableRows::File),
+        (None, Some(rows)) => rows_of(rows, &key.value, problems).map(TableRows::Inline),
+        (Some(_), Some(rows)) => {
+            problems.add(&rows.at, format!("the table `{}` has both `path` and `rows`; keep one", name.value));
+            None
+        }
+        (None, None) => {
+            problems.add(fields.at, format!("the table `{}` needs `path`, a CSV or JSON lines file, or `rows`", name.value));
+            None
+        }
+    };
+    Some(Table { name, rows: rows?, key })
+}
+
+fn rows_of(node: &Node, key: &[String], problems: &mut Problems) -> Option<Vec<At<serde_json::Value>>> {
+    let Value::List(rows) = &node.value else {
+        problems.add(&node.at, format!("`rows` must be a list of mappings, not {}", node.kind()));
+        return None;
+    };
+    for row in rows {
+        let entries = fields::entries(row, "a row", problems)?;
+        let given: BTreeSet<&str> = entries.iter().map(|entry| &*entry.key).collect();
+        if let Some(field) = key.iter().find(|field| !given.contains(field.as_str())) {
+            problems.add(&row.at, format!("the row has no field `{field}`, which is part of the table's key"));
+        }
+    }
+    Some(rows.iter().map(|row| At { value: row.to_json(), at: row.at.clone() }).collect())
+}
+
+fn state(name: At<String>, node: &Node, problems: &mut Problems) -> Option<StateOverride> {
+    let fields = Fields::of(node, &format!("the state `{}`", name.value), &["ttl", "ttl_update"], problems)?;
+    Some(StateOverride {
+        ttl: fields.read("ttl", fields::millis(1), problems),
+        ttl_update: fields.read("ttl_update", fields::choice(TTL_UPDATE), problems),
+        name,
+    })
+}
+
+fn limits(node: &Node, problems: &mut Problems) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(fields) = Fields::of(node, "`limits`", &["memory", "deadline", "output"], problems) {
+        fields.update("memory", &mut limits.memory, fields::size(LEAST_MEMORY), problems);
+        fields.update("deadline", &mut limits.deadline, fields::duration(1_000), problems);
+        fields.update("output", &mut limits.output, fields::size(1), problems);
+    }
+    limits
+}
