@@ -48,7 +48,7 @@ fn expiry_reaches_the_end_of_a_large_map() {
     let mut memory = MemoryState::new(&[state(StateKind::Map, Some(100))]);
     let mut slots = SlotKeys::default();
     slots.push(KeyRef { bytes: b"k", hash: hash_key(b"k"), group: KeyGroup(0) });
-    let mut put = |memory: &mut MemoryState, entries: std::ops::Range<u32>, now| {
+    let put = |memory: &mut MemoryState, entries: std::ops::Range<u32>, now| {
         let mut writes = Writes::default();
         for n in entries {
             writes.op.push(write_op::PUT_ENTRY);
