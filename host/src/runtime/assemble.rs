@@ -47,8 +47,9 @@ impl<'a> Assembly<'a> {
         let mut components = HashMap::new();
         for operator in &spec.operators {
             let path = &operator.component.value;
-            let bytes = std::fs::read(path)
-                .map_err(|error| Error::config(format!("reading the component {} of operator {}", path.display(), operator.uid.value)).caused_by(error))?;
+            let bytes = std::fs::read(path).map_err(|error| {
+                Error::config(format!("reading the component {} of operator {}", path.display(), operator.uid.value)).caused_by(error)
+            })?;
             let name = path.file_stem().map_or_else(|| operator.uid.value.clone(), |stem| stem.to_string_lossy().into_owned());
             components.insert(operator.uid.value.clone(), engine.load(&name, &bytes, cache)?);
         }
@@ -126,7 +127,8 @@ impl<'a> Assembly<'a> {
             let resolved = FieldPath::resolve(&input, &path.value).and_then(FieldPath::as_timestamp);
             resolved.map_err(|reason| self.refuse(&path.at, format!("`timestamp: {}`: {reason}", path.value)))
         });
-        let source = connectors::source(&spec.connector, &input);
+        let source = connectors::source(&spec.connector, &input)
+            .map_err(|reason| self.refuse(&spec.uid.at, format!("source `{}`: {reason}", spec.uid.value)))?;
         Ok(Arc::new(SourceSettings {
             uid: spec.uid.value.clone(),
             index: u32::try_from(at).unwrap_or(u32::MAX),
@@ -142,7 +144,8 @@ impl<'a> Assembly<'a> {
     /// The rate is for the whole source; it is divided among the subtasks that have a split.
     fn rate_per_subtask(&self, spec: &job::Source, source: &dyn Source) -> Result<Option<f64>> {
         let Some(rate) = spec.max_rate else { return Ok(None) };
-        let splits = source.discover().map_err(|error| error.while_doing(format!("looking for the splits of source {}", spec.uid.value)))?;
+        let splits =
+            source.discover().map_err(|error| error.while_doing(format!("looking for the splits of source {}", spec.uid.value)))?;
         let readers = u32::try_from(splits.len()).unwrap_or(u32::MAX).clamp(1, self.spec.parallelism);
         #[expect(clippy::cast_precision_loss, reason = "a rate beyond 2^53 records a second limits nothing")]
         Ok(Some(rate as f64 / f64::from(readers)))
@@ -153,7 +156,10 @@ impl<'a> Assembly<'a> {
         let mut found: Option<&TypeTable> = None;
         for (edge, output) in self.edges().filter(|(edge, output)| edge.from == node && matches!(output, Output::Lane(_))) {
             let Some(Descriptor { input, .. }) = self.descriptor(edge.to) else {
-                return Err(self.refuse(&edge.at, format!("a sink cannot read source `{}`: only a component says what type its records have", uid.value)));
+                return Err(self.refuse(
+                    &edge.at,
+                    format!("a sink cannot read source `{}`: only a component says what type its records have", uid.value),
+                ));
             };
             match found {
                 Some(known) if !equivalent(known, input) => {
@@ -173,10 +179,13 @@ impl<'a> Assembly<'a> {
         let limits = Limits { memory: spec.limits.memory, deadline: spec.limits.deadline, output: spec.limits.output };
         let factory = GuestFactory::new(Arc::clone(component), limits).map_err(|reason| self.refuse(&spec.uid.at, reason))?;
         let descriptor = component.descriptor();
-        let parameters = from_value(&descriptor.parameters, &spec.parameters.value)
-            .map_err(|reason| self.refuse(&self.parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value)))?;
-        let tables = descriptor.tables.iter().map(|table| self.table(spec, &table.name, &table.row, &table.key)).collect::<Result<Vec<_>>>()?;
-        let mut settings = OperatorSettings::new(&spec.uid.value, Arc::new(factory) as Arc<dyn DetectorFactory>, parameters, max_parallelism);
+        let parameters = from_value(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
+            self.refuse(&self.parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))
+        })?;
+        let tables =
+            descriptor.tables.iter().map(|table| self.table(spec, &table.name, &table.row, &table.key)).collect::<Result<Vec<_>>>()?;
+        let mut settings =
+            OperatorSettings::new(&spec.uid.value, Arc::new(factory) as Arc<dyn DetectorFactory>, parameters, max_parallelism);
         settings.tables = Arc::from(tables);
         settings.states.iter_mut().for_each(|state| change(state, &spec.states));
         settings.on_error = match spec.on_error {
@@ -189,7 +198,8 @@ impl<'a> Assembly<'a> {
 
     /// The line of the parameter that a reason names, else that of all of them.
     fn parameter_place(&self, spec: &job::Operator, reason: &str) -> Place {
-        let named = spec.parameters.fields.iter().find(|field| reason.contains(&format!("`{}`", field.value)) || reason.starts_with(&*field.value));
+        let named =
+            spec.parameters.fields.iter().find(|field| reason.contains(&format!("`{}`", field.value)) || reason.starts_with(&*field.value));
         named.map_or_else(|| spec.parameters.at.clone(), |field| field.at.clone())
     }
 
@@ -215,7 +225,8 @@ impl<'a> Assembly<'a> {
             }
         }
         let Some(ty) = found else { return Err(lost()) };
-        connectors::sink(&spec.connector, &ty, disk).map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
+        connectors::sink(&spec.connector, &ty, disk)
+            .map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
     }
 
     fn wires(&self) -> Result<Vec<Wire>> {
@@ -231,8 +242,12 @@ impl<'a> Assembly<'a> {
         let mut kind = WireKind::Forward;
         if let (Some(operator), Some(descriptor)) = (operator, self.descriptor(edge.to)) {
             if !equivalent(&carried, &descriptor.input) {
-                let message =
-                    format!("operator `{}` takes {}, but this stream carries {}", operator.uid.value, describe(&descriptor.input), describe(&carried));
+                let message = format!(
+                    "operator `{}` takes {}, but this stream carries {}",
+                    operator.uid.value,
+                    describe(&descriptor.input),
+                    describe(&carried)
+                );
                 return Err(self.refuse(&edge.at, message));
             }
             if let (Some(key_by), Some(key)) = (&operator.key_by, &descriptor.key) {
@@ -257,7 +272,10 @@ impl<'a> Assembly<'a> {
         if same_key(&found, declared) {
             return Ok(encoder);
         }
-        Err(self.refuse(&key_by.at, format!("`key_by` makes keys of type {}, but the component declares {}", describe(&found), describe(declared))))
+        Err(self.refuse(
+            &key_by.at,
+            format!("`key_by` makes keys of type {}, but the component declares {}", describe(&found), describe(declared)),
+        ))
     }
 
     /// The type of what an edge carries.

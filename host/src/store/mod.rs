@@ -31,7 +31,8 @@ impl CheckpointStore {
     /// # Errors
     /// The folder cannot be made.
     pub fn open(disk: Arc<dyn Disk>, dir: PathBuf) -> Result<Self> {
-        disk.create_dir(&dir).map_err(|error| Error::config(format!("creating the checkpoint folder {}", dir.display())).caused_by(error))?;
+        disk.create_dir(&dir)
+            .map_err(|error| Error::config(format!("creating the checkpoint folder {}", dir.display())).caused_by(error))?;
         Ok(Self { disk, dir })
     }
 
@@ -80,7 +81,8 @@ impl CheckpointStore {
     /// It is missing, or not what was written.
     pub fn read_state(&self, file: &StateFile) -> Result<Vec<u8>> {
         let path = self.dir.join(&file.path);
-        let bytes = self.disk.read(&path).map_err(|error| Error::storage(format!("reading state file {}", path.display())).caused_by(error))?;
+        let bytes =
+            self.disk.read(&path).map_err(|error| Error::storage(format!("reading state file {}", path.display())).caused_by(error))?;
         if bytes.len() as u64 != file.bytes || checksum(&bytes) != file.checksum {
             let found = bytes.len();
             let message = format!(
