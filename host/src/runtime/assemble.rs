@@ -14,7 +14,7 @@ use tidemill_core::watermark;
 use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
 use tidemill_core::{Error, Result, checkpoint};
 use tidemill_wit::descriptor::{Descriptor, StateDescriptor};
-use tidemill_wit::schema::TypeTable;
+use tidemill_wit::schema::{Type, TypeTable};
 
 use super::connectors;
 use super::job::{Job, JobOperator};
@@ -179,7 +179,7 @@ impl<'a> Assembly<'a> {
         let limits = Limits { memory: spec.limits.memory, deadline: spec.limits.deadline, output: spec.limits.output };
         let factory = GuestFactory::new(Arc::clone(component), limits).map_err(|reason| self.refuse(&spec.uid.at, reason))?;
         let descriptor = component.descriptor();
-        let parameters = from_value(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
+        let parameters = encode_parameters(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
             self.refuse(&self.parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))
         })?;
         let tables =
@@ -300,6 +300,15 @@ impl<'a> Assembly<'a> {
 
     fn refuse(&self, at: &Place, message: impl Into<String>) -> Error {
         refused(self.spec.error(at, message))
+    }
+}
+
+/// No parameters and none declared fit each other, though one is an empty object and the other nothing.
+fn encode_parameters(table: &TypeTable, value: &serde_json::Value) -> Result<Vec<u8>, String> {
+    match value.as_object() {
+        Some(given) if table.root == Type::Unit && given.is_empty() => Ok(Vec::new()),
+        Some(_) if table.root == Type::Unit => Err("the component takes none".to_owned()),
+        _ => from_value(table, value),
     }
 }
 
