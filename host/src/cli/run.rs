@@ -9,6 +9,7 @@ use super::live::Live;
 use super::logging::Terminal;
 use super::{print, signals, summary};
 use crate::runtime::{self, Control, Outcome, RunOptions};
+use crate::spec::job::Retention;
 use crate::spec::{self, JobSpec};
 
 #[derive(Debug, Args)]
@@ -36,22 +37,26 @@ pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
     let mut live = Live::new(terminal);
     let outcome = runtime::run(&spec, &run, &mut |progress| live.show(progress, control.stop_requested()));
     live.end();
-    match outcome? {
-        Outcome::Finished(progress) => {
+    let name = &spec.name;
+    let message = match outcome? {
+        Outcome::Finished { progress, .. } => {
             live.log(&progress);
             print(&summary::render(&progress));
-            print(&format!("the job {} has finished\n", spec.name));
+            format!("the job {name} has finished\n")
         }
-        Outcome::AlreadyFinished { checkpoint } => print(&format!(
-            "the job {} has finished already, with checkpoint {checkpoint}; --fresh starts it again from the beginning\n",
-            spec.name
-        )),
+        Outcome::AlreadyFinished { checkpoint } => {
+            format!("the job {name} has finished already, with checkpoint {checkpoint}; --fresh runs it again from the beginning\n")
+        }
         Outcome::Stopped { checkpoint, progress } => {
             live.log(&progress);
             print(&summary::render(&progress));
-            print(&format!("the job {} has stopped at checkpoint {checkpoint}; the same command resumes it\n", spec.name));
+            match spec.checkpoints.on_cancel {
+                Retention::Keep => format!("the job {name} has stopped at checkpoint {checkpoint}; the same command resumes it\n"),
+                Retention::Delete => format!("the job {name} has stopped, and its checkpoints are deleted, as its spec says\n"),
+            }
         }
-    }
+    };
+    print(&message);
     Ok(())
 }
 

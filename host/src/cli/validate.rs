@@ -1,12 +1,17 @@
 //! `tidemill validate`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use tidemill_core::Result;
+use tidemill_core::disk::Disk;
 
 use super::print;
-use crate::{runtime, spec};
+use crate::disk::RealDisk;
+use crate::guest::GuestEngine;
+use crate::runtime::Assembly;
+use crate::spec;
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
@@ -18,9 +23,11 @@ pub(super) struct Options {
 
 pub(super) fn validate(options: &Options) -> Result<()> {
     let spec = spec::load(&options.job, &options.set)?;
-    for warning in runtime::check(&spec)? {
-        tracing::warn!("{warning}");
-    }
+    let engine = GuestEngine::new()?;
+    let assembly = Assembly::load(&spec, &engine, None)?;
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    assembly.job(spec.max_parallelism(), &disk)?;
+    assembly.warnings().for_each(|warning| tracing::warn!("{warning}"));
     let (sources, operators, sinks) = (spec.sources.len(), spec.operators.len(), spec.sinks.len());
     print(&format!("{}: the job {} is sound: {sources} source(s), {operators} operator(s), {sinks} sink(s)\n", spec.file, spec.name));
     Ok(())

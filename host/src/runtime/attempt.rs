@@ -54,7 +54,13 @@ impl<'a> Attempt<'a> {
     ///
     /// # Errors
     /// Something cannot be opened or restored.
-    pub(super) fn start(job: &'a Job, clock: &'a Arc<dyn Clock>, store: CheckpointStore, recovered: Recovered, attempt: u64) -> Result<Self> {
+    pub(super) fn start(
+        job: &'a Job,
+        clock: &'a Arc<dyn Clock>,
+        store: CheckpointStore,
+        recovered: Recovered,
+        attempt: u64,
+    ) -> Result<Self> {
         let parkers = Parkers::new(job.parallelism);
         let (sender, messages) = channel();
         let checkpoints = Checkpoints::new(store, job, &recovered);

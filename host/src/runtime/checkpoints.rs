@@ -80,8 +80,7 @@ impl Checkpoints {
         let file = self.store.write_state(checkpoint, snapshot.worker, &state);
         match file {
             Ok(file) => {
-                let part =
-                    Part { file, splits: snapshot.splits, committables: snapshot.committables, records_in: snapshot.records_in };
+                let part = Part { file, splits: snapshot.splits, committables: snapshot.committables, records_in: snapshot.records_in };
                 self.parts.entry(checkpoint).or_default().push(part);
                 Ok(())
             }

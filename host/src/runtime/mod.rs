@@ -1,96 +1,252 @@
-//! One job's life: what a run is told, and how it ends.
+//! One job's life: recover, run, restart after failures, until it has finished or is stopped.
 
+pub mod assemble;
+pub mod checkpoints;
+pub mod job;
 pub mod progress;
+pub mod recovery;
+pub mod restart;
 
-use std::collections::HashMap;
+mod attempt;
+mod connectors;
+mod gauge;
+mod io;
+mod threads;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use tidemill_core::{Error, Result};
+use tidemill_core::disk::Disk;
+use tidemill_core::{Error, Kind, Result};
+use tracing::{info, warn};
 
-pub use self::progress::Progress;
-use crate::guest::GuestEngine;
+pub use assemble::Assembly;
+pub use job::Job;
+pub use progress::Progress;
+
+use self::attempt::{Attempt, End};
+use self::gauge::Gauge;
+use self::recovery::{Recovered, forget, recover};
+use crate::clock::{Clock, SystemClock};
+use crate::disk::RealDisk;
+use crate::guest::{ComponentCache, GuestEngine};
 use crate::spec::JobSpec;
-use crate::spec::plan::{Plan, bind};
+use crate::store::CheckpointStore;
+use crate::store::lock::JobLock;
 
-/// What is told of the progress, several times a second.
+/// The same failure of a component this many times in a row will not go away by itself.
+const SAME_FAILURES: u32 = 3;
+
+/// Is shown where the job stands, a few times a second.
 pub type Observer<'a> = dyn FnMut(&Progress) + 'a;
 
-/// The user's wishes while a job runs.
+/// How to run a job.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The folder for checkpoints and the component cache.
+    pub data_dir: PathBuf,
+    /// Whether to forget the checkpoints and start from nothing.
+    pub fresh: bool,
+    /// The user's wish to stop.
+    pub control: Control,
+}
+
+/// The user's wish to stop, shared with signal handlers.
 #[derive(Clone, Debug, Default)]
 pub struct Control {
     stop: Arc<AtomicBool>,
 }
 
 impl Control {
-    /// Whether the job is to stop at a checkpoint.
-    #[must_use]
-    pub fn stop_requested(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// The flag that asks the job to stop at a checkpoint when it is set.
+    /// The flag that requests a stop at a checkpoint once it is set.
     #[must_use]
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
+
+    /// Whether a stop was requested.
+    #[must_use]
+    pub fn stop_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
-/// How a job is run.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// The job's folder, for checkpoints and local state.
-    pub data_dir: PathBuf,
-    /// Whether to forget all checkpoints and start a new incarnation.
-    pub fresh: bool,
-    /// The user's wishes.
-    pub control: Control,
-}
-
-/// How a run ended, if not by an error.
+/// How a job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// All input was processed and all output committed.
-    Finished(Progress),
-    /// The job had finished before; nothing was done.
+    /// All input is processed and committed.
+    Finished {
+        /// The last checkpoint.
+        checkpoint: u64,
+        /// Where it stood at the end.
+        progress: Progress,
+    },
+    /// It had finished before: there was nothing to do.
     AlreadyFinished {
-        /// Its last checkpoint.
+        /// The last checkpoint.
         checkpoint: u64,
     },
-    /// The job was asked to stop, and can go on from a checkpoint.
+    /// It was stopped at a checkpoint, and goes on from there.
     Stopped {
-        /// That checkpoint.
+        /// The checkpoint.
         checkpoint: u64,
-        /// How far it came.
+        /// Where it stood then.
         progress: Progress,
     },
 }
 
-/// Runs a job until it has finished, fails for good, or is stopped.
+/// Runs a job until it has finished, is stopped, or has failed for good.
 ///
 /// # Errors
-/// The spec does not fit its components, the folder is in use, or the job failed and is not restarted.
-pub fn run(spec: &JobSpec, options: &RunOptions, _observer: &mut Observer<'_>) -> Result<Outcome> {
-    check(spec)?;
-    Err(Error::config(format!("this build cannot run jobs, so {} is left alone", options.data_dir.display())))
+/// The spec, a component or the data folder is not usable, or the job failed and its restart strategy gave up.
+pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) -> Result<Outcome> {
+    let _lock = JobLock::acquire(&options.data_dir)?;
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let store = CheckpointStore::open(Arc::clone(&disk), options.data_dir.join("checkpoints"))?;
+    if !options.fresh
+        && let Some(checkpoint) = store.finished()?
+    {
+        return Ok(Outcome::AlreadyFinished { checkpoint });
+    }
+    let engine = GuestEngine::new()?;
+    let cache = ComponentCache::new(options.data_dir.join("components"));
+    let assembly = Assembly::load(spec, &engine, Some(&cache))?;
+    assembly.warnings().for_each(|warning| warn!("{warning}"));
+    let job = assembly.job(max_parallelism(spec, &store, options.fresh)?, &disk)?;
+    if options.fresh {
+        forget(&store, &job.sinks)?;
+    }
+    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock), gauge: Gauge::new() }.run(observer)
 }
 
-/// Checks that the components of a spec can be loaded and fit it. Returns what is allowed, but probably not meant.
-///
-/// # Errors
-/// A component cannot be loaded, or the spec does not fit it.
-pub fn check(spec: &JobSpec) -> Result<Vec<String>> {
-    let plan = Plan::of(spec)?;
-    let engine = GuestEngine::new()?;
-    let mut descriptors = HashMap::new();
-    for operator in &spec.operators {
-        let path = &operator.component.value;
-        let reading = || Error::config(format!("reading the component {}", path.display()));
-        let bytes = std::fs::read(path).map_err(|error| reading().caused_by(error))?;
-        let component = engine.load(&path.display().to_string(), &bytes, None)?;
-        descriptors.insert(operator.uid.value.clone(), component.descriptor().clone());
+/// Fixed by the first checkpoint; until then as the spec says.
+fn max_parallelism(spec: &JobSpec, store: &CheckpointStore, fresh: bool) -> Result<u32> {
+    if fresh {
+        return Ok(spec.max_parallelism());
     }
-    bind(spec, &plan, &descriptors)?;
-    Ok(plan.warnings.iter().map(|warning| format!("{}: {}", warning.at.within(&spec.file), warning.message)).collect())
+    let stored = store.newest()?.map(|manifest| manifest.max_parallelism);
+    let max = spec.max_parallelism.or(stored).unwrap_or_else(|| spec.max_parallelism());
+    if spec.parallelism > max {
+        return Err(Error::config(format!(
+            "parallelism {} is more than the max_parallelism {max} of the job's checkpoints, which is fixed by the first one",
+            spec.parallelism
+        )));
+    }
+    Ok(max)
+}
+
+/// A job from its first attempt to its end.
+struct Life<'a> {
+    job: &'a Job,
+    store: &'a CheckpointStore,
+    control: &'a Control,
+    clock: Arc<dyn Clock>,
+    gauge: Gauge,
+}
+
+impl Life<'_> {
+    fn run(&mut self, observer: &mut Observer<'_>) -> Result<Outcome> {
+        let mut backoff = restart::Backoff::new(self.job.restart);
+        let mut repeated = Repeated::default();
+        let mut has_run = false;
+        loop {
+            let failure = match self.attempt(&mut has_run, observer) {
+                Ok(outcome) => return Ok(outcome),
+                // What fails before anything has run is for the user to see at once.
+                Err(failure) if !has_run || matches!(failure.kind(), Kind::Config | Kind::Corrupt | Kind::Busy) => return Err(failure),
+                Err(failure) => failure,
+            };
+            repeated.check(&failure)?;
+            let Some(delay) = backoff.on_failure(self.clock.now(), fastrand::f64()) else {
+                return Err(failure
+                    .while_doing(format!("the job {} has failed, and its restart strategy allows no further restart", self.job.name)));
+            };
+            warn!(delay_ms = delay, "the job failed and restarts: {}", failure.chain());
+            self.gauge.restarted();
+            if !self.sleep(delay) {
+                return Err(
+                    failure.while_doing(format!("the job {} was stopped while it waited to restart after a failure", self.job.name))
+                );
+            }
+        }
+    }
+
+    fn attempt(&mut self, has_run: &mut bool, observer: &mut Observer<'_>) -> Result<Outcome> {
+        let recovered = recover(self.job, self.store)?;
+        self.say_how_it_starts(&recovered);
+        if recovered.end_of_input {
+            return self.finish(recovered.checkpoint, observer);
+        }
+        self.gauge.attempt(recovered.checkpoint, recovered.records_in);
+        let mut attempt = Attempt::start(self.job, &self.clock, self.store.clone(), recovered, fastrand::u64(..))?;
+        *has_run = true;
+        let end = attempt.run(self.control, &mut self.gauge, observer);
+        drop(attempt);
+        match end? {
+            End::Finished(checkpoint) => self.finish(checkpoint, observer),
+            End::Stopped(checkpoint) => self.stopped(checkpoint, observer),
+        }
+    }
+
+    fn say_how_it_starts(&self, recovered: &Recovered) {
+        let (checkpoint, records_in) = (recovered.checkpoint, recovered.records_in);
+        if checkpoint > 0 {
+            info!(checkpoint, records_in, "resumed from checkpoint {checkpoint} of job {}", self.job.name);
+        } else {
+            info!(incarnation = recovered.incarnation, "started job {} from nothing", self.job.name);
+        }
+    }
+
+    fn finish(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<Outcome> {
+        self.store.mark_finished(checkpoint)?;
+        if !self.job.keep_on_finish {
+            self.store.remove_all()?;
+        }
+        let progress = self.gauge.progress(self.job);
+        observer(&progress);
+        Ok(Outcome::Finished { checkpoint, progress })
+    }
+
+    fn stopped(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<Outcome> {
+        if !self.job.keep_on_cancel {
+            self.store.remove_all()?;
+        }
+        let progress = self.gauge.progress(self.job);
+        observer(&progress);
+        Ok(Outcome::Stopped { checkpoint, progress })
+    }
+
+    /// Waits before a restart; returns whether to restart at all.
+    fn sleep(&self, millis: i64) -> bool {
+        let end = self.clock.now().plus(millis);
+        while self.clock.now() < end {
+            if self.control.stop_requested() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        true
+    }
+}
+
+/// Counts failures of components that repeat in the same way: their text names the record.
+#[derive(Default)]
+struct Repeated {
+    last: String,
+    times: u32,
+}
+
+impl Repeated {
+    /// A record that fails every time is not worth retrying for ever; a disk or a network that fails is.
+    fn check(&mut self, failure: &Error) -> Result<()> {
+        let this = failure.chain();
+        self.times = if self.last == this { self.times + 1 } else { 1 };
+        self.last = this;
+        if self.times < SAME_FAILURES || failure.kind() != Kind::Guest {
+            return Ok(());
+        }
+        Err(Error::guest(format!("the job has failed {SAME_FAILURES} times in the same way: {}", self.last)))
+    }
 }

@@ -94,7 +94,10 @@ fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
 fn check(job: &Job, manifest: &Manifest) -> Result<()> {
     let id = manifest.checkpoint;
     if manifest.job != job.name {
-        return Err(Error::config(format!("checkpoint {id} is of job {}, not of {}: give each job its own --data-dir", manifest.job, job.name)));
+        return Err(Error::config(format!(
+            "checkpoint {id} is of job {}, not of {}: give each job its own --data-dir",
+            manifest.job, job.name
+        )));
     }
     if manifest.max_parallelism != job.graph.max_parallelism {
         return Err(Error::config(format!(
@@ -156,7 +159,8 @@ fn same_state(a: &StoredState, b: &StoredState) -> bool {
 }
 
 fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Recovered> {
-    let splits_of = |uid: &String| manifest.sources.iter().find(|positions| positions.uid == *uid).map(|positions| positions.splits.clone());
+    let splits_of =
+        |uid: &String| manifest.sources.iter().find(|positions| positions.uid == *uid).map(|positions| positions.splits.clone());
     let mut operators: Vec<Option<RestoredOperator>> = job.graph.nodes.iter().map(|_| None).collect();
     for file in manifest.files.iter().filter(|_| !manifest.end_of_input) {
         let bytes = store.read_state(file)?;

@@ -1,6 +1,10 @@
 //! When a failed job starts again (CONFORMANCE 1.8; Flink's `ExponentialDelayRestartBackoffTimeStrategy` and its kin).
 
+use std::time::Duration;
+
 use tidemill_core::Timestamp;
+
+use crate::spec::job::Restart;
 
 /// What to do after a failure. All times are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,8 +15,8 @@ pub enum Strategy {
     FixedDelay {
         /// How long.
         delay: i64,
-        /// How many restarts at most.
-        attempts: u32,
+        /// How many restarts at most; `None`: unlimited.
+        attempts: Option<u32>,
     },
     /// Wait longer after each failure, until the job has run for a while.
     ExponentialDelay {
@@ -31,10 +35,26 @@ pub enum Strategy {
     },
 }
 
-impl Default for Strategy {
-    /// Flink's with checkpointing.
-    fn default() -> Self {
-        Self::ExponentialDelay { initial: 1000, max: 60_000, multiplier: 1.5, jitter: 0.1, attempts: None, reset_after: 3_600_000 }
+/// After an hour without failure the delay begins anew: Flink's default.
+const RESET_AFTER: i64 = 3_600_000;
+
+impl Strategy {
+    /// As the job spec says.
+    #[must_use]
+    pub fn of(spec: &Restart) -> Self {
+        let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        match *spec {
+            Restart::None => Self::None,
+            Restart::FixedDelay { delay, attempts } => Self::FixedDelay { delay: millis(delay), attempts },
+            Restart::ExponentialDelay { initial, max, multiplier, jitter, attempts } => Self::ExponentialDelay {
+                initial: millis(initial),
+                max: millis(max),
+                multiplier,
+                jitter,
+                attempts,
+                reset_after: RESET_AFTER,
+            },
+        }
     }
 }
 
@@ -63,7 +83,7 @@ impl Backoff {
         self.failures += 1;
         let delay = match self.strategy {
             Strategy::None => return None,
-            Strategy::FixedDelay { attempts, .. } if self.failures > attempts => return None,
+            Strategy::FixedDelay { attempts: Some(attempts), .. } if self.failures > attempts => return None,
             Strategy::FixedDelay { delay, .. } => delay,
             Strategy::ExponentialDelay { attempts: Some(attempts), .. } if self.failures > attempts => return None,
             Strategy::ExponentialDelay { initial, max, multiplier, jitter, .. } => {
@@ -126,7 +146,7 @@ mod tests {
 
     #[test]
     fn fixed_delay_and_none() {
-        let mut fixed = Backoff::new(Strategy::FixedDelay { delay: 7, attempts: 1 });
+        let mut fixed = Backoff::new(Strategy::FixedDelay { delay: 7, attempts: Some(1) });
         assert_eq!((fixed.on_failure(Timestamp(0), 0.0), fixed.on_failure(Timestamp(0), 0.0)), (Some(7), None));
         assert_eq!(Backoff::new(Strategy::None).on_failure(Timestamp(0), 0.0), None);
     }

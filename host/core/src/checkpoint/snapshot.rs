@@ -154,11 +154,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let bytes = sample();
-        let first = OperatorSnapshot {
-            uid: "first",
-            pass: Some(Timestamp(-5)),
-            groups: vec![(KeyGroup(64), &b"abc"[..]), (KeyGroup(65), b"")],
-        };
+        let first =
+            OperatorSnapshot { uid: "first", pass: Some(Timestamp(-5)), groups: vec![(KeyGroup(64), &b"abc"[..]), (KeyGroup(65), b"")] };
         let second = OperatorSnapshot { uid: "second", pass: None, groups: vec![] };
         assert_eq!(Snapshot::parse(&bytes).unwrap(), Snapshot { checkpoint: 7, worker: 1, operators: vec![first, second] });
     }

@@ -65,7 +65,7 @@ impl KeyedState for MemoryState {
     fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
         self.first_seen(now);
         self.keys.candidates(slots, &mut self.places);
-        self.keys.warm(&self.places);
+        self.keys.warm(self.places.iter().copied());
         into.clear();
         let entries = self.shapes.iter().filter(|shape| shape.form != Form::Value).count();
         into.entries.resize_with(entries, Default::default);

@@ -9,5 +9,7 @@ mod seed;
 mod value;
 
 pub use decode::JsonDecoder;
+pub(super) use decode::{Scratch, decode_text};
+pub(super) use fields::missing;
 pub use tidemill_core::schema::JsonEncoder;
 pub use value::{from_value, to_value};

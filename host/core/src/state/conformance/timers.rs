@@ -1,8 +1,9 @@
 //! Timers.
 
+use tidemill_wit::descriptor::StateKind;
+
 use super::Open;
-use super::rig::{Batch, Rig, key, rows};
-use crate::detector::SlotKeys;
+use super::rig::{Batch, Rig, key, rows, state};
 use crate::time::{Domain, Timestamp};
 
 pub(super) fn order_and_duplicates(open: Open<'_>) {
@@ -74,13 +75,13 @@ pub(super) fn extremes(open: Open<'_>) {
 /// Many timers at one time come in parts, in order; what is registered or deleted meanwhile is seen.
 pub(super) fn many_at_one_time(open: Open<'_>) {
     const KEYS: u32 = 20_000;
-    let mut rig = Rig::new(open(&[]));
-    let mut slots = SlotKeys::default();
-    for n in 0..KEYS {
-        slots.push(key(&n.wrapping_mul(2_654_435_761).to_be_bytes()));
-    }
-    let batch = (0..KEYS).fold(Batch::default(), |batch, slot| batch.register(slot, Domain::Event, 7));
-    rig.state.apply(&slots, &batch.writes, &batch.timers, Timestamp(0)).expect("apply");
+    let mut rig = Rig::new(open(&[state(StateKind::Value, None)]));
+    let names: Vec<[u8; 4]> = (0..KEYS).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
+    let mut keys: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
+    rig.apply(&keys, &(0..KEYS).fold(Batch::default(), |batch, slot| batch.put(slot, 0, b"").register(slot, Domain::Event, 7)));
+    keys.sort_by_key(|bytes| (key(bytes).group, *bytes));
+    // A new key between the first two, of the same key group.
+    let new = (0..=255).map(|n| [keys[0], &[n]].concat()).find(|name| key(name).group == key(keys[0]).group).expect("there are 8 groups");
     let mut fired = Vec::new();
     loop {
         let due = rig.due(Domain::Event, 7, 1_024);
@@ -89,27 +90,14 @@ pub(super) fn many_at_one_time(open: Open<'_>) {
         if count == 0 {
             break;
         }
-        fired.extend(rows(&due).into_iter().map(|(_, bytes)| (key(&bytes).group, bytes)));
+        fired.extend(rows(&due).into_iter().map(|(_, bytes)| bytes));
         rig.remove(Domain::Event, &due, count);
         if fired.len() == 1_024 {
-            // The first fires again, and so does its successor; the last of all is deleted.
-            let (first, last) = (slots_of(&fired[0].1), slots_of(&[0xff; 4]));
-            let meanwhile = Batch::default().register(0, Domain::Event, 7);
-            rig.state.apply(&first, &meanwhile.writes, &meanwhile.timers, Timestamp(0)).expect("apply");
-            rig.state.apply(&last, &meanwhile.writes, &meanwhile.timers, Timestamp(0)).expect("apply");
-            let meanwhile = Batch::default().delete(0, Domain::Event, 7);
-            rig.state.apply(&last, &meanwhile.writes, &meanwhile.timers, Timestamp(0)).expect("apply");
+            let meanwhile = [1, 2].into_iter().fold(Batch::default(), |batch, slot| batch.register(slot, Domain::Event, 7));
+            rig.apply(&[keys[1_500], keys[9], &new], &meanwhile.delete(0, Domain::Event, 7));
         }
     }
-    assert_eq!(fired.len() as u64, u64::from(KEYS) + 1);
-    let again = fired.remove(1_024);
-    assert_eq!(again, fired[0], "what was registered again fires next");
-    assert!(fired.is_sorted_by(|a, b| a < b), "parts must go on where the last one ended");
-    assert_eq!(rig.state.key_count(), 0);
-}
-
-fn slots_of(bytes: &[u8]) -> SlotKeys {
-    let mut slots = SlotKeys::default();
-    slots.push(key(bytes));
-    slots
+    let expected = [&keys[..1_024], &[&new, keys[9]], &keys[1_024..1_500], &keys[1_501..]].concat();
+    assert!(fired == expected, "parts put together, with what came meanwhile, are in order");
+    assert_eq!(rig.state.key_count(), u64::from(KEYS));
 }

@@ -51,8 +51,8 @@ impl Keys {
     }
 
     /// Loads the keys of these places into the cache.
-    pub(super) fn warm(&self, ids: &[u32]) {
-        let sum = ids.iter().filter_map(|&id| self.slab.get(id)).fold(0u8, |sum, key| sum ^ key.block.warm());
+    pub(super) fn warm(&self, ids: impl Iterator<Item = u32>) {
+        let sum = ids.filter_map(|id| self.slab.get(id)).fold(0u8, |sum, key| sum ^ key.block.warm());
         std::hint::black_box(sum);
     }
 
@@ -92,6 +92,11 @@ impl Keys {
             found.remove();
         }
         self.slab.remove(id);
+    }
+
+    /// All keys with their places.
+    pub(super) fn in_use(&self) -> impl Iterator<Item = (u32, &Key)> {
+        (0..).zip(self.slab.iter()).filter(|(_, key)| !key.block.is_free())
     }
 
     /// The bytes of a key in use.

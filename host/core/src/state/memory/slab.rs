@@ -37,6 +37,11 @@ impl<T: Default> Slab<T> {
         self.places.get_mut(id as usize)
     }
 
+    /// All places, free or not.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter()
+    }
+
     /// The number of things.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::layout::{Entry, FRESH, Form, Item, Reader, Writer};
 use super::MemoryState;
 use super::keys::NONE;
-use super::order::{Ranked, sort};
+use super::order::{Ranked, common_bytes, sort};
 use super::read::CellRef;
 use super::timers::Timers;
 use crate::detector::KeyRef;
@@ -13,27 +13,50 @@ use crate::key_group::{KeyGroup, hash_key};
 use crate::time::Timestamp;
 use crate::{Error, Result};
 
+/// How many keys are loaded into the cache before they are written.
+const WARM: usize = 64;
+
 impl MemoryState {
     pub(super) fn write_snapshot(&self, into: &mut dyn FnMut(KeyGroup, &[u8])) {
-        let mut by_group: Vec<(KeyGroup, u32)> = (0..)
-            .take(self.keys.slab.places())
-            .filter_map(|id| self.keys.slab.get(id).filter(|key| !key.block.is_free()).map(|key| (key.group, id)))
-            .collect();
-        by_group.sort_by_key(|(group, _)| *group);
         let times = self.timers.each_ref().map(|timers| Times::of(timers, self.keys.slab.places()));
+        let skip = common_bytes(self.keys.in_use().map(|(_, key)| key.block.key()));
+        let mut by_group = self.by_group(skip);
         let mut writer = Writer::default();
-        let mut ranked = Vec::new();
-        for of_group in by_group.chunk_by(|a, b| a.0 == b.0) {
-            let Some(&(group, _)) = of_group.first() else { continue };
-            ranked.clear();
-            ranked.extend(of_group.iter().map(|&(group, id)| Ranked::new(&self.keys, group, id, 0)));
-            sort(&self.keys, &mut ranked);
+        for of_group in by_group.chunk_by_mut(|a, b| a.group() == b.group()) {
+            let Some(group) = of_group.first().map(Ranked::group) else { continue };
+            sort(skip, &self.keys, of_group);
             writer.begin(group);
-            for ranked in &ranked {
-                self.write_key(ranked.id, &times, &mut writer);
+            for some in of_group.chunks(WARM) {
+                self.keys.warm(some.iter().map(|ranked| ranked.id));
+                some.iter().for_each(|ranked| self.write_key(ranked.id, &times, &mut writer));
             }
             into(group, writer.finish());
         }
+    }
+
+    /// All keys, by key group. They are looked at in the order of their places, which is the fastest.
+    #[expect(clippy::indexing_slicing, reason = "there is a start for each key group, and a place for each key")]
+    fn by_group(&self, skip: usize) -> Vec<Ranked> {
+        let mut starts = Vec::new();
+        for (_, key) in self.keys.in_use() {
+            let next = usize::from(key.group.0) + 1;
+            if next >= starts.len() {
+                starts.resize(next + 1, 0usize);
+            }
+            starts[next] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        let mut ranked = vec![Ranked::default(); sum];
+        for (id, key) in self.keys.in_use() {
+            let next = &mut starts[usize::from(key.group.0)];
+            ranked[*next] = Ranked::new(&self.keys, skip, key.group, id);
+            *next += 1;
+        }
+        ranked
     }
 
     fn write_key(&self, id: u32, times: &[Times; 2], writer: &mut Writer) {

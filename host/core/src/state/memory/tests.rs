@@ -1,7 +1,72 @@
+use tidemill_wit::descriptor::{StateDescriptor, StateKind, write_op};
+
 use super::MemoryState;
+use crate::detector::{KeyRef, Prefetched, SlotKeys};
+use crate::effects::{TimerOps, Writes};
+use crate::key_group::{KeyGroup, hash_key};
+use crate::state::KeyedState;
 use crate::state::conformance::conformance;
+use crate::time::Timestamp;
+
+/// Keys, as big-endian numbers, whose hashes share their lower half.
+const COLLISION: [u32; 2] = [55_297, 106_284];
+
+fn state(kind: StateKind, ttl: Option<i64>) -> StateDescriptor {
+    StateDescriptor { name: String::new(), kind, value: Default::default(), entry_key: None, ttl, ttl_update: Default::default() }
+}
 
 #[test]
 fn does_what_every_backend_must() {
     conformance(&mut |states| Box::new(MemoryState::new(states)));
+}
+
+/// Keys are found by half of their hash; those that share it must be told apart.
+#[test]
+fn keys_of_one_tag_are_told_apart() {
+    let names = COLLISION.map(|n: u32| n.to_be_bytes());
+    let [a, b] = names.each_ref().map(|name| hash_key(name));
+    assert_eq!(a & 0xffff_ffff, b & 0xffff_ffff, "the test needs keys whose hashes share their lower half");
+    let mut memory = MemoryState::new(&[state(StateKind::Value, None)]);
+    let mut columns = Prefetched::default();
+    for (n, name) in names.iter().enumerate() {
+        let mut slots = SlotKeys::default();
+        slots.push(KeyRef { bytes: name, hash: hash_key(name), group: KeyGroup(0) });
+        memory.prefetch(&slots, Timestamp(0), &mut columns).unwrap();
+        assert_eq!(columns.values[0].present, [0]);
+        let mut writes = Writes { op: vec![write_op::PUT], state: vec![0], slot: vec![0], ..Writes::default() };
+        writes.entry.push(b"");
+        writes.value.push(name);
+        memory.apply(&slots, &writes, &TimerOps::default(), Timestamp(0)).unwrap();
+        memory.prefetch(&slots, Timestamp(0), &mut columns).unwrap();
+        assert_eq!((columns.values[0].items.get(0), memory.key_count()), (&name[..], n as u64 + 1));
+    }
+}
+
+/// A sweep goes on in the middle of a large map, past entries that live.
+#[test]
+fn expiry_reaches_the_end_of_a_large_map() {
+    let mut memory = MemoryState::new(&[state(StateKind::Map, Some(100))]);
+    let mut slots = SlotKeys::default();
+    slots.push(KeyRef { bytes: b"k", hash: hash_key(b"k"), group: KeyGroup(0) });
+    let put = |memory: &mut MemoryState, entries: std::ops::Range<u32>, now| {
+        let mut writes = Writes::default();
+        for n in entries {
+            writes.op.push(write_op::PUT_ENTRY);
+            writes.state.push(0);
+            writes.slot.push(0);
+            writes.entry.push(&n.to_be_bytes());
+            writes.value.push(b"v");
+        }
+        memory.apply(&slots, &writes, &TimerOps::default(), Timestamp(now)).unwrap();
+    };
+    put(&mut memory, 0..10_000, 0);
+    put(&mut memory, 0..5_000, 50);
+    let size = |memory: &mut MemoryState| {
+        let mut size = 0;
+        memory.snapshot(&mut |_, bytes| size = bytes.len()).unwrap();
+        size
+    };
+    let before = size(&mut memory);
+    (0..12).for_each(|_| memory.expire(Timestamp(100)).unwrap());
+    assert!(size(&mut memory) < before * 6 / 10, "{} of {before} bytes are left", size(&mut memory));
 }

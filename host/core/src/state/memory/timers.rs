@@ -99,8 +99,8 @@ impl Timers {
             Some(run) if (run.time, run.group) == (time, group) => run,
             _ => {
                 let of_group = self.set.range((time, group, 0)..=(time, group, u32::MAX));
-                let mut ranked: Vec<_> = of_group.map(|timer| Ranked::new(keys, group, timer.2, 0)).collect();
-                sort(keys, &mut ranked);
+                let mut ranked: Vec<_> = of_group.map(|timer| Ranked::new(keys, 0, group, timer.2)).collect();
+                sort(0, keys, &mut ranked);
                 Run { time, group, ids: ranked.iter().map(|ranked| ranked.id).collect(), next: 0 }
             }
         };
@@ -115,9 +115,10 @@ impl Timers {
     /// Numbers the keys of the rows by (key group, key bytes) as slots, which replace the places in the rows.
     fn number(&mut self, keys: &Keys, into: &mut DueTimers) {
         let Self { rows, ranked, .. } = self;
+        keys.warm(rows.iter().map(|timer| timer.2));
         ranked.clear();
-        ranked.extend(rows.iter().zip(0..).map(|(timer, row)| Ranked::new(keys, timer.1, timer.2, row)));
-        sort(keys, ranked);
+        ranked.extend(rows.iter().zip(0..).map(|(timer, row)| Ranked::new(keys, 0, timer.1, timer.2).of_row(row)));
+        sort(0, keys, ranked);
         let (mut last, mut slot) = (None, 0);
         for ranked in &*ranked {
             let Some(row) = rows.get_mut(ranked.row as usize) else { continue };

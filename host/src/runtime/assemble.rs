@@ -1,0 +1,335 @@
+//! From a job spec and its components to a job that is ready to run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tidemill_core::detector::{DetectorFactory, Table};
+use tidemill_core::disk::Disk;
+use tidemill_core::operator::{BATCH_ROWS, OnError, OperatorSettings};
+use tidemill_core::schema::{FieldPath, KeyEncoder, describe, equivalent, lanes, same_key};
+use tidemill_core::sink::Sink;
+use tidemill_core::source::{Source, SplitNames};
+use tidemill_core::state::MemoryBackend;
+use tidemill_core::watermark;
+use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
+use tidemill_core::{Error, Result, checkpoint};
+use tidemill_wit::descriptor::{Descriptor, StateDescriptor};
+use tidemill_wit::schema::{Type, TypeTable};
+
+use super::connectors;
+use super::job::{Job, JobOperator};
+use super::restart::Strategy;
+use crate::codec::{from_value, load_table};
+use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory, Limits};
+use crate::spec::error::{At, Place, SpecError};
+use crate::spec::job::{self, JobSpec};
+use crate::spec::plan::{Edge, Output, Part, Plan, bind};
+
+/// How many elements a queue between two subtasks holds: a few batches, so that a barrier is never far behind.
+const QUEUE_CAPACITY: usize = 4;
+
+/// A spec whose components are loaded and fit it.
+pub struct Assembly<'a> {
+    spec: &'a JobSpec,
+    plan: Plan,
+    components: HashMap<String, Arc<GuestComponent>>,
+    /// What each edge of the plan carries.
+    outputs: Vec<Output>,
+}
+
+impl<'a> Assembly<'a> {
+    /// Loads the components of a spec and checks that names, keys and structure fit.
+    ///
+    /// # Errors
+    /// A component cannot be loaded, or does not fit the spec.
+    pub fn load(spec: &'a JobSpec, engine: &GuestEngine, cache: Option<&ComponentCache>) -> Result<Self> {
+        let plan = Plan::of(spec).map_err(refused)?;
+        let mut components = HashMap::new();
+        for operator in &spec.operators {
+            let path = &operator.component.value;
+            let bytes = std::fs::read(path).map_err(|error| {
+                Error::config(format!("reading the component {} of operator {}", path.display(), operator.uid.value)).caused_by(error)
+            })?;
+            let name = path.file_stem().map_or_else(|| operator.uid.value.clone(), |stem| stem.to_string_lossy().into_owned());
+            components.insert(operator.uid.value.clone(), engine.load(&name, &bytes, cache)?);
+        }
+        let descriptors = components.iter().map(|(uid, component)| (uid.clone(), component.descriptor().clone())).collect();
+        let outputs = bind(spec, &plan, &descriptors).map_err(refused)?;
+        Ok(Self { spec, plan, components, outputs })
+    }
+
+    /// What is allowed in the spec, but probably not meant.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.plan.warnings.iter().map(|problem| format!("{}: {}", problem.at.within(&self.spec.file), problem.message))
+    }
+
+    /// Makes the job, with so many key groups.
+    ///
+    /// # Errors
+    /// Types, parameters or tables do not fit, or a source's splits cannot be listed.
+    pub fn job(&self, max_parallelism: u32, disk: &Arc<dyn Disk>) -> Result<Job> {
+        let splits: Arc<SplitNames> = Arc::default();
+        let mut job = self.empty(max_parallelism);
+        for (index, node) in self.plan.nodes.iter().enumerate() {
+            let made = match node.part {
+                Part::Source(at) => {
+                    let settings = self.source(index, at, &splits)?;
+                    job.sources.push((node.uid.clone(), Arc::clone(&settings.source)));
+                    Node::Source(settings)
+                }
+                Part::Operator(at) => {
+                    let operator = self.operator(index, at, max_parallelism, &splits)?;
+                    let settings = Arc::clone(&operator.settings);
+                    job.operators.push(operator);
+                    Node::Operator(settings)
+                }
+                Part::Sink(at) => {
+                    let sink = self.sink(index, at, disk)?;
+                    let number = u32::try_from(job.sinks.len()).unwrap_or(u32::MAX);
+                    job.sinks.push((node.uid.clone(), Arc::clone(&sink)));
+                    Node::Sink(number, sink)
+                }
+            };
+            job.graph.nodes.push(made);
+        }
+        job.graph.wires = self.wires()?;
+        Ok(job)
+    }
+
+    fn empty(&self, max_parallelism: u32) -> Job {
+        let JobSpec { name, parallelism, checkpoints, restart, .. } = self.spec;
+        Job {
+            name: name.clone(),
+            parallelism: *parallelism,
+            graph: Graph { nodes: Vec::new(), wires: Vec::new(), max_parallelism },
+            sources: Vec::new(),
+            sinks: Vec::new(),
+            operators: Vec::new(),
+            backend: Arc::new(MemoryBackend),
+            checkpoints: checkpoint::Options {
+                interval: millis(checkpoints.interval),
+                timeout: millis(checkpoints.timeout),
+                min_pause: millis(checkpoints.min_pause),
+                tolerable_failures: checkpoints.tolerable_failures,
+            },
+            retain: checkpoints.retain as usize,
+            keep_on_cancel: checkpoints.on_cancel == job::Retention::Keep,
+            keep_on_finish: checkpoints.on_finish == job::Retention::Keep,
+            restart: Strategy::of(restart),
+            queue_capacity: QUEUE_CAPACITY,
+        }
+    }
+
+    fn source(&self, node: usize, at: usize, splits: &Arc<SplitNames>) -> Result<Arc<SourceSettings>> {
+        let Some(spec) = self.spec.sources.get(at) else { return Err(lost()) };
+        let input = self.source_type(node, &spec.uid)?;
+        let timestamp = spec.timestamp.as_ref().map(|path| {
+            let resolved = FieldPath::resolve(&input, &path.value).and_then(FieldPath::as_timestamp);
+            resolved.map_err(|reason| self.refuse(&path.at, format!("`timestamp: {}`: {reason}", path.value)))
+        });
+        let source = connectors::source(&spec.connector, &input)
+            .map_err(|reason| self.refuse(&spec.uid.at, format!("source `{}`: {reason}", spec.uid.value)))?;
+        Ok(Arc::new(SourceSettings {
+            uid: spec.uid.value.clone(),
+            index: u32::try_from(at).unwrap_or(u32::MAX),
+            timestamp: timestamp.transpose()?,
+            watermark: watermark::Strategy { bound: spec.watermark.bounded_out_of_orderness, idle_timeout: spec.watermark.idle_timeout },
+            max_rate: self.rate_per_subtask(spec, source.as_ref())?,
+            batch_rows: BATCH_ROWS,
+            splits: Arc::clone(splits),
+            source,
+        }))
+    }
+
+    /// The rate is for the whole source; it is divided among the subtasks that have a split.
+    fn rate_per_subtask(&self, spec: &job::Source, source: &dyn Source) -> Result<Option<f64>> {
+        let Some(rate) = spec.max_rate else { return Ok(None) };
+        let splits =
+            source.discover().map_err(|error| error.while_doing(format!("looking for the splits of source {}", spec.uid.value)))?;
+        let readers = u32::try_from(splits.len()).unwrap_or(u32::MAX).clamp(1, self.spec.parallelism);
+        #[expect(clippy::cast_precision_loss, reason = "a rate beyond 2^53 records a second limits nothing")]
+        Ok(Some(rate as f64 / f64::from(readers)))
+    }
+
+    /// The type of a source's records is what their readers take: rows are decoded straight into it.
+    fn source_type(&self, node: usize, uid: &At<String>) -> Result<TypeTable> {
+        let mut found: Option<&TypeTable> = None;
+        for (edge, output) in self.edges().filter(|(edge, output)| edge.from == node && matches!(output, Output::Lane(_))) {
+            let Some(Descriptor { input, .. }) = self.descriptor(edge.to) else {
+                return Err(self.refuse(
+                    &edge.at,
+                    format!("a sink cannot read source `{}`: only a component says what type its records have", uid.value),
+                ));
+            };
+            match found {
+                Some(known) if !equivalent(known, input) => {
+                    let message = format!("source `{}` is read as {} and as {}", uid.value, describe(known), describe(input));
+                    return Err(self.refuse(&edge.at, message));
+                }
+                _ => found = Some(input),
+            }
+            debug_assert!(matches!(output, Output::Lane(_)));
+        }
+        found.cloned().ok_or_else(|| self.refuse(&uid.at, format!("no operator reads source `{}`", uid.value)))
+    }
+
+    fn operator(&self, node: usize, at: usize, max_parallelism: u32, splits: &Arc<SplitNames>) -> Result<JobOperator> {
+        let Some(spec) = self.spec.operators.get(at) else { return Err(lost()) };
+        let Some(component) = self.components.get(&spec.uid.value) else { return Err(lost()) };
+        let limits = Limits { memory: spec.limits.memory, deadline: spec.limits.deadline, output: spec.limits.output };
+        let factory = GuestFactory::new(Arc::clone(component), limits).map_err(|reason| self.refuse(&spec.uid.at, reason))?;
+        let descriptor = component.descriptor();
+        let parameters = encode_parameters(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
+            self.refuse(&self.parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))
+        })?;
+        let tables =
+            descriptor.tables.iter().map(|table| self.table(spec, &table.name, &table.row, &table.key)).collect::<Result<Vec<_>>>()?;
+        let mut settings =
+            OperatorSettings::new(&spec.uid.value, Arc::new(factory) as Arc<dyn DetectorFactory>, parameters, max_parallelism);
+        settings.tables = Arc::from(tables);
+        settings.states.iter_mut().for_each(|state| change(state, &spec.states));
+        settings.on_error = match spec.on_error {
+            job::OnError::Fail => OnError::Fail,
+            job::OnError::DeadLetter => OnError::DeadLetter,
+        };
+        settings.splits = Arc::clone(splits);
+        Ok(JobOperator { uid: spec.uid.value.clone(), component: component.digest().to_owned(), node, settings: Arc::new(settings) })
+    }
+
+    /// The line of the parameter that a reason names, else that of all of them.
+    fn parameter_place(&self, spec: &job::Operator, reason: &str) -> Place {
+        let named =
+            spec.parameters.fields.iter().find(|field| reason.contains(&format!("`{}`", field.value)) || reason.starts_with(&*field.value));
+        named.map_or_else(|| spec.parameters.at.clone(), |field| field.at.clone())
+    }
+
+    fn table(&self, spec: &job::Operator, name: &str, row: &TypeTable, key: &TypeTable) -> Result<Table> {
+        let Some(table) = spec.tables.iter().find(|table| table.name.value == name) else {
+            return Err(self.refuse(&spec.component.at, format!("operator `{}` needs table `{name}`", spec.uid.value)));
+        };
+        load_table(&table.rows, &table.key.value, row, key)
+            .map_err(|error| error.while_doing(format!("loading table {name} of operator {}", spec.uid.value)))
+    }
+
+    fn sink(&self, node: usize, at: usize, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>> {
+        let Some(spec) = self.spec.sinks.get(at) else { return Err(lost()) };
+        let mut found: Option<TypeTable> = None;
+        for (edge, output) in self.edges().filter(|(edge, _)| edge.to == node) {
+            let carried = self.carried(edge, output)?;
+            match &found {
+                Some(known) if !equivalent(known, &carried) => {
+                    let message = format!("sink `{}` gets {} and {}", spec.uid.value, describe(known), describe(&carried));
+                    return Err(self.refuse(&edge.at, message));
+                }
+                _ => found = Some(carried),
+            }
+        }
+        let Some(ty) = found else { return Err(lost()) };
+        connectors::sink(&spec.connector, &ty, disk)
+            .map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
+    }
+
+    fn wires(&self) -> Result<Vec<Wire>> {
+        self.edges().map(|(edge, output)| self.wire(edge, output)).collect()
+    }
+
+    fn wire(&self, edge: &Edge, output: Output) -> Result<Wire> {
+        let carried = self.carried(edge, output)?;
+        let operator = self.plan.nodes.get(edge.to).and_then(|node| match node.part {
+            Part::Operator(at) => self.spec.operators.get(at),
+            Part::Source(_) | Part::Sink(_) => None,
+        });
+        let mut kind = WireKind::Forward;
+        if let (Some(operator), Some(descriptor)) = (operator, self.descriptor(edge.to)) {
+            if !equivalent(&carried, &descriptor.input) {
+                let message = format!(
+                    "operator `{}` takes {}, but this stream carries {}",
+                    operator.uid.value,
+                    describe(&descriptor.input),
+                    describe(&carried)
+                );
+                return Err(self.refuse(&edge.at, message));
+            }
+            if let (Some(key_by), Some(key)) = (&operator.key_by, &descriptor.key) {
+                kind = WireKind::ByKey(self.key_encoder(&carried, key_by, key)?);
+            }
+        }
+        let lane = match output {
+            Output::Lane(lane) => lane,
+            Output::Invalid => 1,
+            Output::DeadLetter => self.descriptor(edge.from).map_or(0, |descriptor| descriptor.lanes.len()),
+        };
+        Ok(Wire { from: edge.from, lane, to: edge.to, kind })
+    }
+
+    fn key_encoder(&self, carried: &TypeTable, key_by: &At<Vec<At<String>>>, declared: &TypeTable) -> Result<KeyEncoder> {
+        let fields: Vec<String> = key_by.value.iter().map(|field| field.value.clone()).collect();
+        let encoder = KeyEncoder::new(carried, &fields).map_err(|reason| {
+            let named = key_by.value.iter().find(|field| reason.contains(&*field.value));
+            self.refuse(named.map_or(&key_by.at, |field| &field.at), format!("`key_by`: {reason}"))
+        })?;
+        let found = encoder.key_type();
+        if same_key(&found, declared) {
+            return Ok(encoder);
+        }
+        Err(self.refuse(
+            &key_by.at,
+            format!("`key_by` makes keys of type {}, but the component declares {}", describe(&found), describe(declared)),
+        ))
+    }
+
+    /// The type of what an edge carries.
+    fn carried(&self, edge: &Edge, output: Output) -> Result<TypeTable> {
+        match output {
+            Output::Invalid => Ok(lanes::invalid_type()),
+            Output::DeadLetter => Ok(lanes::dead_letter_type()),
+            Output::Lane(lane) => match self.descriptor(edge.from) {
+                Some(descriptor) => descriptor.lanes.get(lane).map(|lane| lane.schema.clone()).ok_or_else(lost),
+                None => self.descriptor(edge.to).map(|descriptor| descriptor.input.clone()).ok_or_else(lost),
+            },
+        }
+    }
+
+    fn edges(&self) -> impl Iterator<Item = (&Edge, Output)> {
+        self.plan.edges.iter().zip(self.outputs.iter().copied())
+    }
+
+    fn descriptor(&self, node: usize) -> Option<&Descriptor> {
+        self.plan.nodes.get(node).and_then(|node| self.components.get(&node.uid)).map(|component| component.descriptor())
+    }
+
+    fn refuse(&self, at: &Place, message: impl Into<String>) -> Error {
+        refused(self.spec.error(at, message))
+    }
+}
+
+/// No parameters and none declared fit each other, though one is an empty object and the other nothing.
+fn encode_parameters(table: &TypeTable, value: &serde_json::Value) -> Result<Vec<u8>, String> {
+    match value.as_object() {
+        Some(given) if table.root == Type::Unit && given.is_empty() => Ok(Vec::new()),
+        Some(_) if table.root == Type::Unit => Err("the component takes none".to_owned()),
+        _ => from_value(table, value),
+    }
+}
+
+/// What the spec changes of a state's declaration.
+fn change(state: &mut StateDescriptor, overrides: &[job::StateOverride]) {
+    for change in overrides.iter().filter(|change| change.name.value == state.name) {
+        state.ttl = change.ttl.or(state.ttl);
+        state.ttl_update = change.ttl_update.unwrap_or(state.ttl_update);
+    }
+}
+
+fn millis(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn refused(error: SpecError) -> Error {
+    Error::config(error.to_string())
+}
+
+/// A plan names only what its spec has; were it not so, this says it without a panic.
+fn lost() -> Error {
+    Error::config("the plan of the job does not fit its spec")
+}

@@ -1,0 +1,91 @@
+//! Connectors by the names that a spec gives them, with the formats that they read and write.
+
+use std::sync::Arc;
+
+use csv::ByteRecord;
+use tidemill_core::disk::Disk;
+use tidemill_core::sink::Sink;
+use tidemill_core::source::Source;
+use tidemill_wit::schema::TypeTable;
+
+use crate::codec::{CsvDecoder, CsvEncoder, JsonDecoder, JsonEncoder};
+use crate::sink::file::{FileSink, FileSinkConfig, RowEncode};
+use crate::source::file::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
+use crate::spec::job::{Format, SinkConnector, SourceConnector};
+
+/// The source that a spec names, reading records of this type.
+///
+/// # Errors
+/// The format cannot hold the type.
+pub(super) fn source(connector: &SourceConnector, input: &TypeTable) -> Result<Arc<dyn Source>, String> {
+    let SourceConnector::File(file) = connector;
+    let config = FileSourceConfig {
+        pattern: file.pattern.value.clone(),
+        follow: file.follow,
+        max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
+    };
+    let input = input.clone();
+    let format = match file.format {
+        Format::Json => FileFormat::Lines(Arc::new(move || Box::new(Json(JsonDecoder::new(input.clone()))))),
+        Format::Csv => {
+            let decoder = move || CsvDecoder::new(input.clone());
+            decoder()?;
+            FileFormat::Csv(Arc::new(move || Box::new(Csv(decoder()))))
+        }
+    };
+    Ok(Arc::new(FileSource::new(config, format)))
+}
+
+/// The sink that a spec names, writing records of this type.
+///
+/// # Errors
+/// The format cannot hold the type.
+pub(super) fn sink(connector: &SinkConnector, ty: &TypeTable, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>, String> {
+    let SinkConnector::File(file) = connector;
+    let ty = ty.clone();
+    let dir = file.dir.value.clone();
+    Ok(match file.format {
+        Format::Json => {
+            let config = FileSinkConfig { dir, extension: "jsonl".to_owned(), header: None };
+            let encoder = Arc::new(move || Box::new(Json(JsonEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
+            Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
+        }
+        Format::Csv => {
+            let header = CsvEncoder::new(ty.clone())?.header()?;
+            let config = FileSinkConfig { dir, extension: "csv".to_owned(), header: Some(header) };
+            let encoder = Arc::new(move || Box::new(Csv(CsvEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
+            Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
+        }
+    })
+}
+
+struct Json<T>(T);
+struct Csv<T>(Result<T, String>);
+
+impl LineDecode for Json<JsonDecoder> {
+    fn decode(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        self.0.decode(line, out)
+    }
+}
+
+impl RowEncode for Json<JsonEncoder> {
+    fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        self.0.encode(payload, out)
+    }
+}
+
+impl RowDecode for Csv<CsvDecoder> {
+    fn set_header(&mut self, header: &ByteRecord) -> Result<(), String> {
+        self.0.as_mut().map_err(|reason| reason.clone())?.set_header(header)
+    }
+
+    fn decode(&mut self, row: &ByteRecord, out: &mut Vec<u8>) -> Result<(), String> {
+        self.0.as_mut().map_err(|reason| reason.clone())?.decode(row, out)
+    }
+}
+
+impl RowEncode for Csv<CsvEncoder> {
+    fn encode(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        self.0.as_mut().map_err(|reason| reason.clone())?.encode(payload, out)
+    }
+}

@@ -1,0 +1,176 @@
+//! Counts what the workers and the checkpoints say, for the user's view.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tidemill_core::Timestamp;
+use tidemill_core::worker::{Node, WorkerStatistics};
+
+use super::job::Job;
+use super::progress::{CheckpointProgress, LaneProgress, OperatorProgress, Progress, SourceProgress};
+use crate::clock::monotonic;
+
+/// How often the user's view is refreshed.
+const REFRESH: Duration = Duration::from_millis(200);
+
+/// What is known of the running job.
+pub(super) struct Gauge {
+    began: Instant,
+    refreshed: Instant,
+    workers: BTreeMap<u32, WorkerStatistics>,
+    /// Records read before the current attempt: by earlier processes, and by earlier attempts of this one.
+    records_before: u64,
+    records_now_before: u64,
+    previous: Option<(Instant, Vec<u64>)>,
+    rates: Vec<f64>,
+    checkpoint: Option<CheckpointProgress>,
+    checkpoints: (u64, u64),
+    restarts: u32,
+}
+
+impl Gauge {
+    pub(super) fn new() -> Self {
+        let began = monotonic();
+        Self {
+            began,
+            refreshed: began,
+            workers: BTreeMap::new(),
+            records_before: 0,
+            records_now_before: 0,
+            previous: None,
+            rates: Vec::new(),
+            checkpoint: None,
+            checkpoints: (0, 0),
+            restarts: 0,
+        }
+    }
+
+    /// A new attempt begins, from a checkpoint before which so many records had been read.
+    pub(super) fn attempt(&mut self, checkpoint: u64, records_in: u64) {
+        self.records_now_before += self.read();
+        self.records_before = records_in;
+        self.workers.clear();
+        self.previous = None;
+        if checkpoint > 0 && self.checkpoint.is_none() {
+            self.checkpoint = Some(CheckpointProgress { id: checkpoint, duration: Duration::ZERO, bytes: 0 });
+        }
+    }
+
+    pub(super) fn restarted(&mut self) {
+        self.restarts += 1;
+    }
+
+    pub(super) fn update(&mut self, worker: u32, statistics: WorkerStatistics) {
+        self.workers.insert(worker, statistics);
+    }
+
+    pub(super) fn checkpoint(&mut self, id: u64, millis: i64, bytes: u64) {
+        self.checkpoints.0 += 1;
+        self.checkpoint = Some(CheckpointProgress { id, duration: Duration::from_millis(millis.max(0).unsigned_abs()), bytes });
+    }
+
+    pub(super) fn checkpoint_failed(&mut self) {
+        self.checkpoints.1 += 1;
+    }
+
+    /// Whether it is time to ask the workers and show the user; if so the next time is later.
+    pub(super) fn is_due(&mut self) -> bool {
+        let now = monotonic();
+        let due = now.duration_since(self.refreshed) >= REFRESH;
+        if due {
+            self.refreshed = now;
+        }
+        due
+    }
+
+    /// Everything, by the names of the job.
+    pub(super) fn progress(&mut self, job: &Job) -> Progress {
+        let mut progress = Progress {
+            checkpoint: self.checkpoint,
+            checkpoints: self.checkpoints,
+            restarts: self.restarts,
+            records_in: self.records_before + self.read(),
+            records_in_now: self.records_now_before + self.read(),
+            elapsed: monotonic().duration_since(self.began),
+            ..Progress::default()
+        };
+        let (mut source, mut operator, mut sink) = (0, 0, 0);
+        self.measure_rates(job.sources.len());
+        for (node_index, node) in job.graph.nodes.iter().enumerate() {
+            match node {
+                Node::Source(settings) => {
+                    progress.sources.push(self.source(source, &settings.uid));
+                    source += 1;
+                }
+                Node::Operator(settings) => {
+                    progress.operators.push(self.operator(operator, &settings.uid));
+                    for (lane, name) in Job::lanes(node).iter().enumerate() {
+                        let records = self.operators(operator).filter_map(|operator| operator.lanes.get(lane)).sum();
+                        if records > 0 || job.graph.wires.iter().any(|wire| wire.from == node_index && wire.lane == lane) {
+                            let name = if name == "main" { settings.uid.clone() } else { format!("{}.{name}", settings.uid) };
+                            progress.lanes.push(LaneProgress { name, records });
+                        }
+                    }
+                    operator += 1;
+                }
+                Node::Sink(..) => {
+                    let records = self.workers.values().filter_map(|worker| worker.sinks.get(sink)).sum();
+                    let name = job.sinks.get(sink).map_or_else(String::new, |(uid, _)| uid.clone());
+                    progress.sinks.push(LaneProgress { name, records });
+                    sink += 1;
+                }
+            }
+        }
+        progress
+    }
+
+    fn source(&self, index: usize, uid: &str) -> SourceProgress {
+        let of_all = || self.workers.values().filter_map(|worker| worker.sources.get(index));
+        let watermark = of_all().map(|source| source.watermark).min().filter(|watermark| *watermark > Timestamp::MIN);
+        SourceProgress {
+            uid: uid.to_owned(),
+            records_in: of_all().map(|source| source.records).sum(),
+            records_per_second: self.rates.get(index).copied().unwrap_or(0.0),
+            invalid: of_all().map(|source| source.invalid).sum(),
+            watermark,
+        }
+    }
+
+    fn operator(&self, index: usize, uid: &str) -> OperatorProgress {
+        let sum = |of: fn(&tidemill_core::operator::Metrics) -> u64| self.operators(index).map(|operator| of(&operator.metrics)).sum();
+        OperatorProgress {
+            uid: uid.to_owned(),
+            keys: sum(|metrics| metrics.keys),
+            event_timers: sum(|metrics| metrics.event_timers_pending),
+            processing_timers: sum(|metrics| metrics.processing_timers_pending),
+            records_in: sum(|metrics| metrics.records_in),
+            late: sum(|metrics| metrics.late_records),
+        }
+    }
+
+    fn operators(&self, index: usize) -> impl Iterator<Item = &tidemill_core::worker::OperatorStatistics> {
+        self.workers.values().filter_map(move |worker| worker.operators.get(index))
+    }
+
+    fn read(&self) -> u64 {
+        self.workers.values().flat_map(|worker| &worker.sources).map(|source| source.records).sum()
+    }
+
+    /// Records per second of each source over the last second or so.
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    fn measure_rates(&mut self, sources: usize) {
+        let now = monotonic();
+        let counts: Vec<u64> = (0..sources)
+            .map(|index| self.workers.values().filter_map(|worker| worker.sources.get(index)).map(|source| source.records).sum())
+            .collect();
+        match &self.previous {
+            Some((then, before)) if now.duration_since(*then) >= Duration::from_secs(1) => {
+                let seconds = now.duration_since(*then).as_secs_f64();
+                self.rates = counts.iter().zip(before).map(|(now, before)| now.saturating_sub(*before) as f64 / seconds).collect();
+                self.previous = Some((now, counts));
+            }
+            Some(_) => {}
+            None => self.previous = Some((now, counts)),
+        }
+    }
+}
