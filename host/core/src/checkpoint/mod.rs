@@ -1,1 +1,4 @@
-//! Under construction.
+//! Checkpoints: what they consist of, and their files.
+
+pub mod manifest;
+pub mod snapshot;
