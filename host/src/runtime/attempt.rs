@@ -20,6 +20,8 @@ use crate::store::CheckpointStore;
 
 /// How often the coordinator looks at the clock and the user's wishes.
 const TICK: Duration = Duration::from_millis(20);
+/// How long a worker may take to say what it has counted at the end.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// How often unbounded sources are searched for new splits.
 const DISCOVERY_MILLIS: i64 = 1000;
 
@@ -120,7 +122,24 @@ impl<'a> Attempt<'a> {
                 return Err(error);
             }
             if let Some(end) = self.end {
+                self.count_last(gauge);
                 return Ok(end);
+            }
+        }
+    }
+
+    /// Asks the workers once more, so that the summary is complete.
+    fn count_last(&mut self, gauge: &mut Gauge) {
+        self.crew.tell_all(|| Command::Statistics);
+        let mut missing = self.crew.len();
+        while missing > 0 {
+            match self.messages.recv_timeout(LAST_WORD) {
+                Ok(Message::Statistics(worker, statistics)) => {
+                    gauge.update(worker, statistics);
+                    missing -= 1;
+                }
+                Ok(_) => {}
+                Err(_) => return,
             }
         }
     }
