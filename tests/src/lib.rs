@@ -1,1 +1,3 @@
-//! Under construction.
+//! What whole-system tests share.
+
+pub mod sim_disk;

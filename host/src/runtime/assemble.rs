@@ -180,7 +180,7 @@ impl<'a> Assembly<'a> {
         let factory = GuestFactory::new(Arc::clone(component), limits).map_err(|reason| self.refuse(&spec.uid.at, reason))?;
         let descriptor = component.descriptor();
         let parameters = encode_parameters(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
-            self.refuse(&self.parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))
+            self.refuse(&parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))
         })?;
         let tables =
             descriptor.tables.iter().map(|table| self.table(spec, &table.name, &table.row, &table.key)).collect::<Result<Vec<_>>>()?;
@@ -194,13 +194,6 @@ impl<'a> Assembly<'a> {
         };
         settings.splits = Arc::clone(splits);
         Ok(JobOperator { uid: spec.uid.value.clone(), component: component.digest().to_owned(), node, settings: Arc::new(settings) })
-    }
-
-    /// The line of the parameter that a reason names, else that of all of them.
-    fn parameter_place(&self, spec: &job::Operator, reason: &str) -> Place {
-        let named =
-            spec.parameters.fields.iter().find(|field| reason.contains(&format!("`{}`", field.value)) || reason.starts_with(&*field.value));
-        named.map_or_else(|| spec.parameters.at.clone(), |field| field.at.clone())
     }
 
     fn table(&self, spec: &job::Operator, name: &str, row: &TypeTable, key: &TypeTable) -> Result<Table> {
@@ -301,6 +294,13 @@ impl<'a> Assembly<'a> {
     fn refuse(&self, at: &Place, message: impl Into<String>) -> Error {
         refused(self.spec.error(at, message))
     }
+}
+
+/// The line of the parameter that a reason names, else that of all of them.
+fn parameter_place(spec: &job::Operator, reason: &str) -> Place {
+    let named =
+        spec.parameters.fields.iter().find(|field| reason.contains(&format!("`{}`", field.value)) || reason.starts_with(&*field.value));
+    named.map_or_else(|| spec.parameters.at.clone(), |field| field.at.clone())
 }
 
 /// No parameters and none declared fit each other, though one is an empty object and the other nothing.

@@ -87,7 +87,7 @@ impl Backoff {
             Strategy::FixedDelay { delay, .. } => delay,
             Strategy::ExponentialDelay { attempts: Some(attempts), .. } if self.failures > attempts => return None,
             Strategy::ExponentialDelay { initial, max, multiplier, jitter, .. } => {
-                exponential(Range { initial, max }, multiplier, jitter * (2.0 * chance - 1.0), self.failures - 1)
+                exponential(&Range { initial, max }, multiplier, jitter * (2.0 * chance - 1.0), self.failures - 1)
             }
         };
         self.last_restart = Some(now.plus(delay));
@@ -101,7 +101,7 @@ struct Range {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "held between two i64 that are far below 2^53")]
-fn exponential(range: Range, multiplier: f64, swing: f64, failures_before: u32) -> i64 {
+fn exponential(range: &Range, multiplier: f64, swing: f64, failures_before: u32) -> i64 {
     let base = range.initial as f64 * multiplier.powi(failures_before.min(1000).cast_signed());
     let base = base.min(range.max as f64);
     ((base + base * swing) as i64).clamp(range.initial.min(range.max), range.max)

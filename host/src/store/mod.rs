@@ -62,12 +62,7 @@ impl CheckpointStore {
         for id in self.ids()?.into_iter().rev() {
             let path = self.chk(id).join(MANIFEST);
             match self.disk.read(&path) {
-                Ok(bytes) => {
-                    let remedy = "restore the file from a backup, or start again from nothing with --fresh";
-                    return Manifest::from_bytes(&bytes)
-                        .map(Some)
-                        .map_err(|error| error.while_doing(format!("reading checkpoint {id} from {}; {remedy}", path.display())));
-                }
+                Ok(bytes) => return manifest(id, &path, &bytes).map(Some),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
             }
@@ -230,6 +225,20 @@ impl CheckpointStore {
     }
 }
 
+fn manifest(id: u64, path: &Path, bytes: &[u8]) -> Result<Manifest> {
+    let manifest = Manifest::from_bytes(bytes).and_then(|manifest| match manifest.checkpoint {
+        found if found == id => Ok(manifest),
+        found => Err(Error::corrupt(format!("the manifest is that of checkpoint {found}"))),
+    });
+    manifest.map_err(|error| {
+        let remedy = "restore the file from a backup, or start again from nothing with --fresh";
+        error.while_doing(format!("reading checkpoint {id} from {}; {remedy}", path.display()))
+    })
+}
+
 fn checksum(bytes: &[u8]) -> String {
     format!("{:016x}", xxh3_64(bytes))
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,10 +42,9 @@ impl<'de> Visitor<'de> for Fields<'_, '_> {
 impl<'a> Fields<'_, 'a> {
     fn value<'de, A: MapAccess<'de>>(&mut self, index: usize, entries: &mut A) -> Result<(), A::Error> {
         let Some(field) = self.fields.get(index) else { return Ok(()) };
-        entries.next_value_seed(Seed { at: self.at, ty: &field.ty, depth: self.depth }).map_err(|error| {
-            self.at.scratch.trail.push(format!(".{}", field.name));
-            error
-        })
+        entries
+            .next_value_seed(Seed { at: self.at, ty: &field.ty, depth: self.depth })
+            .inspect_err(|_| self.at.scratch.trail.push(format!(".{}", field.name)))
     }
 
     /// Goes on where field `index` came instead of field `done`.

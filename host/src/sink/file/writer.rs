@@ -1,6 +1,6 @@
 //! Writes the hidden parts of one subtask.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tidemill_core::batch::Batch;
 use tidemill_core::disk::DiskFile;
@@ -24,8 +24,12 @@ pub(super) struct PartWriter {
     open: Option<OpenPart>,
     /// Text that is not in the file yet.
     buffer: Vec<u8>,
-    failure: Option<(Kind, String)>,
+    /// Shared with the jobs that sync its parts.
+    failure: Arc<Failure>,
 }
+
+/// The first failure of a writer, if any.
+type Failure = OnceLock<(Kind, String)>;
 
 /// A part that is being written.
 struct OpenPart {
@@ -37,18 +41,15 @@ struct OpenPart {
 
 impl PartWriter {
     pub(super) fn new(folder: Arc<Folder>, task: WriterTask, encoder: Box<dyn RowEncode>) -> Self {
-        Self { folder, task, encoder, sequence: 1, open: None, buffer: Vec::with_capacity(BUFFER * 2), failure: None }
+        Self { folder, task, encoder, sequence: 1, open: None, buffer: Vec::with_capacity(BUFFER * 2), failure: Arc::default() }
     }
 
     fn guarded<T>(&mut self, action: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if let Some((kind, message)) = &self.failure {
+        if let Some((kind, message)) = self.failure.get() {
             return Err(Error::new(*kind, message.clone()));
         }
-        let result = action(self);
-        if let Err(error) = &result {
-            self.failure = Some((error.kind(), error.chain()));
-        }
-        result
+        let failure = Arc::clone(&self.failure);
+        action(self).inspect_err(|error| note(&failure, error))
     }
 
     fn append(&mut self, batch: &Batch) -> Result<()> {
@@ -105,7 +106,18 @@ impl PartWriter {
             checksum: format!("{:016x}", part.hash.digest()),
         };
         let committable = Committable { subtask: self.task.subtask, payload: committed.to_json()? };
-        Ok(Prepared { committable: Some(committable), job: Some(sync(Arc::clone(&self.folder), part)) })
+        Ok(Prepared { committable: Some(committable), job: Some(self.sync_job(part)) })
+    }
+
+    /// Makes a part durable, bytes and name.
+    fn sync_job(&self, mut part: OpenPart) -> Job {
+        let (folder, failure) = (Arc::clone(&self.folder), Arc::clone(&self.failure));
+        Box::new(move || {
+            let synced = part.file.sync().map_err(|error| folder.failed("write to", error)).and_then(|()| folder.sync());
+            synced.inspect_err(|error| note(&failure, error))?;
+            folder.remember_synced(part.name);
+            Ok(())
+        })
     }
 }
 
@@ -119,12 +131,7 @@ impl SinkWriter for PartWriter {
     }
 }
 
-/// Makes a part durable, bytes and name.
-fn sync(folder: Arc<Folder>, mut part: OpenPart) -> Job {
-    Box::new(move || {
-        part.file.sync().map_err(|error| folder.failed("write to", error))?;
-        folder.sync()?;
-        folder.remember_synced(part.name);
-        Ok(())
-    })
+fn note(failure: &Failure, error: &Error) {
+    // A second failure changes nothing.
+    failure.get_or_init(|| (error.kind(), error.chain()));
 }

@@ -51,7 +51,7 @@ impl LineReader {
     fn read_more(&mut self, rows: &mut SourceRows) -> Result<Option<Polled>> {
         let length = self.window.bytes().len();
         self.searched = length;
-        if length > self.max_record_bytes || self.skipped.is_some() {
+        if length > self.max_record_bytes + MARKS || self.skipped.is_some() {
             let line = || TooLong::new(self.window.position(), self.window.bytes(), self.max_record_bytes);
             self.skipped.get_or_insert_with(line);
             self.window.consume(length);
@@ -89,7 +89,7 @@ impl SplitReader for LineReader {
     }
 
     fn position(&self) -> u64 {
-        self.skipped.as_ref().map_or(self.window.position(), TooLong::position)
+        self.skipped.as_ref().map_or_else(|| self.window.position(), TooLong::position)
     }
 }
 

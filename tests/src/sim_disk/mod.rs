@@ -1,0 +1,226 @@
+//! A disk in memory that forgets at a crash what was not synced, as real ones do, and that fails when told to.
+
+mod faults;
+mod file;
+mod folder;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fastrand::Rng;
+use tidemill_core::disk::{Disk, DiskFile};
+
+pub use faults::Faults;
+use file::{Content, OpenFile};
+use folder::Folder;
+
+/// The disk; clones share it.
+///
+/// At a [`crash`](SimDisk::crash), bytes that were not synced are lost, kept, or torn; names that were not synced (created, renamed,
+/// removed) have each been made durable or not. A rename is atomic. Files opened before the crash can no longer be written.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    rng: Rng,
+    faults: Faults,
+    /// Calls that change something, since the beginning.
+    changes: u64,
+    /// How many crashes there were; files remember in which life they were opened.
+    life: u64,
+    /// Whether the machine stopped by [`SimDisk::stop_after`] and has not been crashed yet.
+    down: bool,
+    contents: Vec<Content>,
+    folders: BTreeMap<PathBuf, Folder>,
+}
+
+impl SimDisk {
+    /// An empty disk. Faults are drawn from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let (rng, faults) = (Rng::with_seed(seed), Faults::default());
+        let folders = BTreeMap::from([(PathBuf::from("/"), Folder::default())]);
+        let state = State { rng, faults, changes: 0, life: 0, down: false, contents: Vec::new(), folders };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Stops the machine and starts it again, with what the disk has kept; `rng` decides about what was not synced. Ends a stop by
+    /// [`stop_after`](Self::stop_after) and all faults.
+    pub fn crash(&self, rng: &mut Rng) {
+        let mut state = self.lock();
+        let State { contents, folders, .. } = &mut *state;
+        contents.iter_mut().for_each(|content| content.crash(rng));
+        let removed = folders.iter_mut().filter_map(|(path, folder)| folder.crash(rng).then(|| path.clone())).collect::<Vec<_>>();
+        folders.retain(|path, _| !removed.iter().any(|gone| path.starts_with(gone)));
+        state.life += 1;
+        state.down = false;
+        state.faults = Faults::default();
+    }
+
+    /// Sets which calls fail from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// Lets `changes` more calls that change something succeed; the machine stops at the next one, which may still happen in part or not at
+    /// all, and every call fails until [`crash`](Self::crash).
+    pub fn stop_after(&self, changes: u64) {
+        self.lock().faults.stop_after = Some(changes);
+    }
+
+    /// The number of calls so far that change something: writes, syncs and changes of names.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Disk for SimDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.lock();
+        state.change(path)?;
+        let (dir, name) = parts(path)?;
+        let existing = state.folder(dir)?.get(name);
+        let file = match existing {
+            Some(file) => file,
+            None => {
+                state.contents.push(Content::default());
+                let file = state.contents.len() - 1;
+                state.folder(dir)?.change([(name.to_owned(), Some(file))]);
+                file
+            }
+        };
+        state.content(file, path)?.empty();
+        Ok(Box::new(OpenFile::new(self.clone(), file, path.to_owned(), state.life)))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut state = self.lock();
+        state.check_up(path)?;
+        let (dir, name) = parts(path)?;
+        let file = state.folder(dir)?.get(name).ok_or_else(|| not_found(path))?;
+        Ok(state.content(file, path)?.bytes().to_vec())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.change(from)?;
+        let ((dir, old), (to_dir, new)) = (parts(from)?, parts(to)?);
+        if dir != to_dir {
+            return Err(failure(ErrorKind::CrossesDevices, from, "files are renamed within a folder only"));
+        }
+        let folder = state.folder(dir)?;
+        let file = folder.get(old).ok_or_else(|| not_found(from))?;
+        folder.change([(old.to_owned(), None), (new.to_owned(), Some(file))]);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.change(path)?;
+        let (dir, name) = parts(path)?;
+        match state.folder(dir) {
+            Ok(folder) if folder.get(name).is_some() => folder.change([(name.to_owned(), None)]),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.change(path)?;
+        state.folders.iter_mut().filter(|(dir, _)| dir.starts_with(path)).for_each(|(_, folder)| folder.remove_all());
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        let state = self.lock();
+        state.check_up(dir)?;
+        let Some(folder) = state.folders.get(dir).filter(|folder| folder.exists()) else { return Ok(Vec::new()) };
+        let folders = state.folders.iter().filter(|(path, folder)| folder.exists() && path.parent() == Some(dir));
+        let mut paths = folder.names().map(|name| dir.join(name)).chain(folders.map(|(path, _)| path.clone())).collect::<Vec<_>>();
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.folders.get(dir).is_some_and(Folder::exists) {
+            return state.check_up(dir);
+        }
+        state.change(dir)?;
+        for path in dir.ancestors() {
+            if let Ok((parent, name)) = parts(path)
+                && state.folders.get(parent).is_some_and(|folder| folder.get(name).is_some())
+            {
+                return Err(failure(ErrorKind::NotADirectory, path, "a file of this name exists"));
+            }
+            state.folders.entry(path.to_owned()).or_default().revive();
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.change(dir)?;
+        state.folder(dir)?.sync();
+        let gone = |path: &Path, folder: &Folder| path.parent() == Some(dir) && !folder.exists();
+        let gone = state.folders.iter().filter(|(path, folder)| gone(path, folder)).map(|(path, _)| path.clone()).collect::<Vec<_>>();
+        state.folders.retain(|path, _| !gone.iter().any(|removed| path.starts_with(removed)));
+        Ok(())
+    }
+}
+
+impl State {
+    /// Counts a call that changes something, or fails it.
+    fn change(&mut self, path: &Path) -> io::Result<()> {
+        self.check_up(path)?;
+        if self.faults.stops() {
+            self.down = true;
+            return self.check_up(path);
+        }
+        self.changes += 1;
+        if self.faults.fails(&mut self.rng) {
+            return Err(failure(self.faults.kind, path, "simulated"));
+        }
+        Ok(())
+    }
+
+    fn check_up(&self, path: &Path) -> io::Result<()> {
+        if self.down { Err(failure(ErrorKind::Other, path, "the simulated machine has stopped")) } else { Ok(()) }
+    }
+
+    fn folder(&mut self, dir: &Path) -> io::Result<&mut Folder> {
+        self.folders.get_mut(dir).filter(|folder| folder.exists()).ok_or_else(|| not_found(dir))
+    }
+
+    fn content(&mut self, file: usize, path: &Path) -> io::Result<&mut Content> {
+        self.contents.get_mut(file).ok_or_else(|| not_found(path))
+    }
+}
+
+fn parts(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    path.parent().zip(path.file_name()).ok_or_else(|| failure(ErrorKind::InvalidInput, path, "not the path of a file"))
+}
+
+fn not_found(path: &Path) -> io::Error {
+    failure(ErrorKind::NotFound, path, "not found")
+}
+
+fn failure(kind: ErrorKind, path: &Path, what: &str) -> io::Error {
+    io::Error::new(kind, format!("`{}`: {what} ({kind})", path.display()))
+}
+
+type Entry = (OsString, Option<usize>);
+
+#[cfg(test)]
+mod tests;
