@@ -39,6 +39,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a job in the foreground, or go on with it from its last checkpoint
+    #[command(after_help = EXIT_CODES)]
     Run(run::Options),
     /// Check a job spec and the components that it names, and run nothing
     Validate(validate::Options),
@@ -57,25 +58,27 @@ enum ComponentCommand {
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = logging::start(&arguments.logging).and_then(|terminal| match &arguments.command {
+    let terminal = match logging::start(&arguments.logging) {
+        Ok(terminal) => terminal,
+        Err(error) => return report(&error, LogFormat::Text),
+    };
+    let result = match &arguments.command {
         Command::Run(options) => run::run(options, &terminal),
         Command::Validate(options) => validate::validate(options),
         Command::Component(ComponentCommand::Inspect(options)) => component::inspect(options),
-    });
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report(&error, arguments.logging.log_format);
-            ExitCode::from(exit_code(error.kind()))
-        }
+        Err(error) => report(&error, arguments.logging.log_format),
     }
 }
 
-fn report(error: &Error, format: LogFormat) {
+fn report(error: &Error, format: LogFormat) -> ExitCode {
     match format {
         LogFormat::Json => tracing::error!("{}", error.chain()),
         LogFormat::Text => error.chain().lines().for_each(|line| eprintln!("error: {line}")),
     }
+    ExitCode::from(exit_code(error.kind()))
 }
 
 fn exit_code(kind: Kind) -> u8 {
