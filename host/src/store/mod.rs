@@ -62,7 +62,15 @@ impl CheckpointStore {
         for id in self.ids()?.into_iter().rev() {
             let path = self.chk(id).join(MANIFEST);
             match self.disk.read(&path) {
-                Ok(bytes) => return manifest(id, &path, &bytes).map(Some),
+                Ok(bytes) => {
+                    // The process that wrote it may have died before its name was durable. If its output were committed now and a power cut
+                    // then took the name back, the output would come twice.
+                    let dir = self.chk(id);
+                    self.disk
+                        .sync_dir(&dir)
+                        .map_err(|error| Error::storage(format!("making {} durable", dir.display())).caused_by(error))?;
+                    return manifest(id, &path, &bytes).map(Some);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
             }
@@ -98,8 +106,10 @@ impl CheckpointStore {
     /// # Errors
     /// A file cannot be removed.
     pub fn retain(&self, newest: u64, keep: usize) -> Result<()> {
-        let (complete, unfinished): (Vec<_>, Vec<_>) =
-            self.ids()?.into_iter().filter(|id| *id <= newest).partition(|id| self.is_complete(*id));
+        let (mut complete, mut unfinished) = (Vec::new(), Vec::new());
+        for id in self.ids()?.into_iter().filter(|id| *id <= newest) {
+            if self.is_complete(id)? { complete.push(id) } else { unfinished.push(id) }
+        }
         let surplus = complete.len().saturating_sub(keep.max(1));
         unfinished.iter().chain(complete.iter().take(surplus)).try_for_each(|id| self.discard(*id))
     }
@@ -109,7 +119,12 @@ impl CheckpointStore {
     /// # Errors
     /// A file cannot be removed.
     pub fn remove_unfinished(&self) -> Result<()> {
-        self.ids()?.into_iter().filter(|id| !self.is_complete(*id)).try_for_each(|id| self.discard(id))
+        for id in self.ids()? {
+            if !self.is_complete(id)? {
+                self.discard(id)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a checkpoint, its manifest first, so that what is left of it after a crash does not look whole.
@@ -119,7 +134,7 @@ impl CheckpointStore {
     pub fn discard(&self, checkpoint: u64) -> Result<()> {
         let dir = self.chk(checkpoint);
         let failed = |error| Error::storage(format!("removing checkpoint folder {}", dir.display())).caused_by(error);
-        if self.is_complete(checkpoint) {
+        if self.is_complete(checkpoint)? {
             self.disk.remove(&dir.join(MANIFEST)).map_err(failed)?;
             self.disk.sync_dir(&dir).map_err(failed)?;
         }
@@ -177,7 +192,7 @@ impl CheckpointStore {
     /// A file cannot be removed.
     pub fn clear(&self) -> Result<()> {
         let failed = |error| Error::storage(format!("clearing the checkpoint folder {}", self.dir.display())).caused_by(error);
-        self.disk.remove(&self.dir.join(FINISHED)).map_err(failed)?;
+        self.disk.remove(&self.dir.join(FINISHED)).and_then(|()| self.disk.sync_dir(&self.dir)).map_err(failed)?;
         self.ids()?.into_iter().try_for_each(|id| self.discard(id))?;
         self.disk.sync_dir(&self.dir).map_err(failed)
     }
@@ -215,9 +230,10 @@ impl CheckpointStore {
         Ok(ids)
     }
 
-    fn is_complete(&self, checkpoint: u64) -> bool {
-        let manifest = self.chk(checkpoint).join(MANIFEST);
-        self.disk.list(&self.chk(checkpoint)).is_ok_and(|entries| entries.contains(&manifest))
+    fn is_complete(&self, checkpoint: u64) -> Result<bool> {
+        let dir = self.chk(checkpoint);
+        let entries = self.disk.list(&dir).map_err(|error| Error::storage(format!("listing {}", dir.display())).caused_by(error))?;
+        Ok(entries.contains(&dir.join(MANIFEST)))
     }
 
     fn chk(&self, checkpoint: u64) -> PathBuf {

@@ -29,21 +29,7 @@ impl Fixture {
             .zip(0..)
             .map(|(bytes, worker)| self.store.write_state(checkpoint, worker, bytes).unwrap())
             .collect::<Vec<_>>();
-        let manifest = Manifest {
-            version: VERSION,
-            job: "job".to_owned(),
-            incarnation: 0,
-            checkpoint,
-            created: 0,
-            parallelism: 2,
-            max_parallelism: 128,
-            end_of_input: false,
-            records_in: 0,
-            files,
-            sources: vec![],
-            operators: vec![],
-            sinks: vec![],
-        };
+        let manifest = Manifest { version: VERSION, checkpoint, files, ..Manifest::default() };
         self.store.write_manifest(&manifest).unwrap();
         manifest
     }
@@ -101,7 +87,7 @@ fn damage_is_named_and_never_passed_over() {
     let path = fixture.dir.join("chk-2/manifest.json");
     let text = fs::read(&path).unwrap();
     fs::write(&path, &text[..text.len() / 2]).unwrap();
-    check(fixture.store.newest().unwrap_err(), &path, "the manifest is cut off");
+    check(fixture.store.newest().unwrap_err(), &path, "does not have the checksum");
     fs::copy(fixture.dir.join("chk-1/manifest.json"), &path).unwrap();
     check(fixture.store.newest().unwrap_err(), &path, "is that of checkpoint 1");
 }

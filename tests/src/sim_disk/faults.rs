@@ -13,30 +13,17 @@ pub struct Faults {
     pub kind: ErrorKind,
     /// How many more bytes can be written until the disk is full; then writes fail with [`ErrorKind::StorageFull`].
     pub free_bytes: Option<u64>,
-    pub(super) stop_after: Option<u64>,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { probability: 0.0, kind: ErrorKind::Other, free_bytes: None, stop_after: None }
+        Self { probability: 0.0, kind: ErrorKind::Other, free_bytes: None }
     }
 }
 
 impl Faults {
     pub(super) fn fails(&self, rng: &mut Rng) -> bool {
         self.probability > 0.0 && rng.f64() < self.probability
-    }
-
-    /// Whether the machine stops at this call.
-    pub(super) fn stops(&mut self) -> bool {
-        match &mut self.stop_after {
-            Some(0) => true,
-            Some(left) => {
-                *left -= 1;
-                false
-            }
-            None => false,
-        }
     }
 
     /// How many of `wanted` bytes fit.

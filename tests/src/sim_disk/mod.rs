@@ -33,6 +33,8 @@ struct State {
     changes: u64,
     /// How many crashes there were; files remember in which life they were opened.
     life: u64,
+    /// How many more calls that change something succeed before the machine stops.
+    stop_after: Option<u64>,
     /// Whether the machine stopped by [`SimDisk::stop_after`] and has not been crashed yet.
     down: bool,
     contents: Vec<Content>,
@@ -45,7 +47,7 @@ impl SimDisk {
     pub fn new(seed: u64) -> Self {
         let (rng, faults) = (Rng::with_seed(seed), Faults::default());
         let folders = BTreeMap::from([(PathBuf::from("/"), Folder::default())]);
-        let state = State { rng, faults, changes: 0, life: 0, down: false, contents: Vec::new(), folders };
+        let state = State { rng, faults, changes: 0, life: 0, stop_after: None, down: false, contents: Vec::new(), folders };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -58,7 +60,7 @@ impl SimDisk {
         let removed = folders.iter_mut().filter_map(|(path, folder)| folder.crash(rng).then(|| path.clone())).collect::<Vec<_>>();
         folders.retain(|path, _| !removed.iter().any(|gone| path.starts_with(gone)));
         state.life += 1;
-        state.down = false;
+        (state.stop_after, state.down) = (None, false);
         state.faults = Faults::default();
     }
 
@@ -70,7 +72,7 @@ impl SimDisk {
     /// Lets `changes` more calls that change something succeed; the machine stops at the next one, which may still happen in part or not at
     /// all, and every call fails until [`crash`](Self::crash).
     pub fn stop_after(&self, changes: u64) {
-        self.lock().faults.stop_after = Some(changes);
+        self.lock().stop_after = Some(changes);
     }
 
     /// The number of calls so far that change something: writes, syncs and changes of names.
@@ -184,9 +186,13 @@ impl State {
     /// Counts a call that changes something, or fails it.
     fn change(&mut self, path: &Path) -> io::Result<()> {
         self.check_up(path)?;
-        if self.faults.stops() {
-            self.down = true;
-            return self.check_up(path);
+        match &mut self.stop_after {
+            Some(0) => {
+                self.down = true;
+                return self.check_up(path);
+            }
+            Some(left) => *left -= 1,
+            None => {}
         }
         self.changes += 1;
         if self.faults.fails(&mut self.rng) {

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 pub const VERSION: u32 = 1;
 
 /// A checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`VERSION`] when it was written.
     pub version: u32,
