@@ -4,7 +4,7 @@ use super::{Env, Operator};
 use crate::batch::{Batch, Origin};
 use crate::detector::Failure;
 use crate::schema::lanes::{DeadLetter, encode_dead_letter};
-use crate::schema::{describe_key, json_text};
+use crate::schema::{json_text, key_text};
 use crate::state::DueTimers;
 use crate::time::Domain;
 use crate::{Error, Result, Timestamp};
@@ -77,7 +77,7 @@ impl Operator {
     pub(super) fn bad_timer(&mut self, domain: Domain, due: &DueTimers, reason: &str, env: &mut Env<'_>) -> Result<()> {
         let time = due.timestamp.first().copied().unwrap_or(0);
         let key = due.slots.get(due.slot.first().copied().unwrap_or(0) as usize);
-        let key = self.settings.factory.descriptor().key.as_ref().map_or_else(String::new, |ty| describe_key(ty, key.bytes));
+        let key = self.settings.factory.descriptor().key.as_ref().map_or_else(String::new, |ty| key_text(ty, key.bytes));
         let domain_name = match domain {
             Domain::Event => "event",
             Domain::Processing => "processing",

@@ -13,6 +13,7 @@ pub mod field;
 pub mod key;
 
 pub mod describe;
+pub mod key_text;
 pub mod same;
 
 pub mod json;
@@ -22,6 +23,7 @@ pub use describe::describe;
 pub use field::FieldPath;
 pub use json::JsonEncoder;
 pub use key::{KeyEncoder, same_key};
+pub use key_text::key_text;
 pub use same::equivalent;
 pub use validate::validate;
 pub use walk::check;
@@ -36,12 +38,6 @@ pub fn json_text(table: &TypeTable, payload: &[u8]) -> String {
         Ok(()) => String::from_utf8_lossy(&text).into_owned(),
         Err(_) => format!("\"{}\"", hex(payload)),
     }
-}
-
-/// An encoded key as people know it, for messages. Keys are stored in their order-preserving form, so this shows their bytes.
-#[must_use]
-pub fn describe_key(_table: &TypeTable, key: &[u8]) -> String {
-    format!("\"{}\"", hex(key))
 }
 
 fn hex(bytes: &[u8]) -> String {
