@@ -1,3 +1,4 @@
 //! What whole-system tests share.
 
+pub mod cli;
 pub mod sim_disk;

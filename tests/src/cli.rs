@@ -1,0 +1,234 @@
+//! The real binary, its components and the oracle, for black-box tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up: far more than it needs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The root of the repository.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// The program, built with the tests.
+///
+/// # Panics
+/// It is not there.
+#[must_use]
+pub fn tidemill() -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_default();
+    let binary = test.ancestors().nth(2).map(|dir| dir.join("tidemill")).unwrap_or_default();
+    assert!(binary.exists(), "{} is missing: run `cargo build --release --workspace` first", binary.display());
+    binary
+}
+
+/// A built component.
+///
+/// # Panics
+/// It is not there.
+#[must_use]
+pub fn component(name: &str) -> PathBuf {
+    let path = root().join("target/guests").join(name).with_extension("wasm");
+    assert!(path.exists(), "{} is missing: run scripts/build-guests.sh first", path.display());
+    path
+}
+
+/// A folder with a job, in which the program runs.
+#[derive(Debug)]
+pub struct Workplace {
+    dir: TempDir,
+}
+
+/// What a finished process left.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to its standard output.
+    pub stdout: String,
+    /// What it wrote to its standard error.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The exit code; -1 for a signal.
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or(-1)
+    }
+
+    /// Asserts the exit code and that the error output contains all of these.
+    ///
+    /// # Panics
+    /// It does not.
+    pub fn expect(&self, code: i32, texts: &[&str]) -> &Self {
+        assert_eq!(self.code(), code, "{self:#?}");
+        for text in texts {
+            assert!(self.stderr.contains(text) || self.stdout.contains(text), "{text:?} is missing in {self:#?}");
+        }
+        assert!(!self.stderr.contains("panicked"), "{self:#?}");
+        self
+    }
+}
+
+impl Default for Workplace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Workplace {
+    /// An empty folder.
+    ///
+    /// # Panics
+    /// It cannot be made.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// A folder with a Larkspur day and the stock-out job, unthrottled, with checkpoints every 50 ms.
+    ///
+    /// # Panics
+    /// The day cannot be written.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn larkspur() -> Self {
+        let place = Self::new();
+        larkspur::generate(&place.path("data"), 29, 1).expect("a day");
+        let spec = fs::read_to_string(root().join("examples/larkspur/job.yaml")).expect("the job spec");
+        let spec = spec.replace("../../target/guests/", &format!("{}/", root().join("target/guests").display()));
+        let spec: String = spec.lines().filter(|line| !line.contains("max_rate")).map(|line| format!("{line}\n")).collect();
+        place.write("job.yaml", spec.replace("interval: 1s", "interval: 50ms"));
+        place
+    }
+
+    /// A path in the folder.
+    #[must_use]
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file.
+    ///
+    /// # Panics
+    /// It cannot be written.
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, content).expect("a file");
+    }
+
+    /// The program with these arguments, in the folder.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(tidemill());
+        command.args(arguments).current_dir(self.dir.path()).env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    /// Runs the program to its end.
+    ///
+    /// # Panics
+    /// It cannot be started, or does not end.
+    #[must_use]
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        self.finish(self.start(arguments))
+    }
+
+    /// Starts the program; its output goes to files in the folder.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        let file = |name: &str| Stdio::from(fs::File::create(self.path(name)).expect("a file for output"));
+        self.command(arguments).stdout(file("stdout.log")).stderr(file("stderr.log")).stdin(Stdio::null()).spawn().expect("the program")
+    }
+
+    /// Waits for the end of what [`start`](Self::start) began.
+    ///
+    /// # Panics
+    /// It does not end.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn finish(&self, mut child: Child) -> Ended {
+        let mut status = None;
+        wait_until("the program ends", || {
+            status = child.try_wait().expect("a child");
+            status.is_some()
+        });
+        let read = |name: &str| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned();
+        Ended { status: status.expect("an end"), stdout: read("stdout.log"), stderr: read("stderr.log") }
+    }
+
+    /// The lines that are visible in an output folder: of files whose names do not begin with a dot.
+    #[must_use]
+    pub fn visible(&self, folder: &str) -> Vec<Value> {
+        let mut rows = Vec::new();
+        for name in self.names(folder).into_iter().filter(|name| !name.starts_with('.')) {
+            // A part may be renamed between the listing and the reading; then it is there under the other name next time.
+            let text = fs::read_to_string(self.path(folder).join(name)).unwrap_or_default();
+            rows.extend(text.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        }
+        rows
+    }
+
+    /// The names in a folder, sorted; none if it does not exist.
+    #[must_use]
+    pub fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Compares alerts and late lines with the batch answer.
+    ///
+    /// # Panics
+    /// They differ.
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn check_with_oracle(&self) {
+        let python = std::env::var_os("TIDEMILL_PYTHON").map_or_else(|| root().join("target/python/bin/python"), PathBuf::from);
+        assert!(python.exists(), "{} is missing: run `make target/python/bin/python` first", python.display());
+        let output = Command::new(python)
+            .arg(root().join("examples/larkspur/oracle.py"))
+            .arg(self.path("data"))
+            .arg("--alerts")
+            .arg(self.path("out/alerts"))
+            .arg("--late")
+            .arg(self.path("out/late"))
+            .output()
+            .expect("the oracle");
+        assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Polls until something is so.
+///
+/// # Panics
+/// It does not become so within [`PATIENCE`].
+#[expect(clippy::disallowed_methods, reason = "a limit for a test that hangs")]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "waited too long until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A number from the environment, or a default.
+#[must_use]
+pub fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
