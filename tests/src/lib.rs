@@ -1,4 +1,5 @@
 //! What whole-system tests share.
 
 pub mod cli;
+pub mod native;
 pub mod sim_disk;

@@ -8,9 +8,9 @@ use tidemill_core::checkpoint::{Action, Coordinator, Event};
 use tidemill_core::worker::{WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
 
-use super::checkpoints::Checkpoints;
+use super::checkpoints::{Checkpoints, Task};
 use super::gauge::Gauge;
-use super::io::{IoThread, Task};
+use super::io::IoThread;
 use super::job::Job;
 use super::recovery::{Recovered, add_new};
 use super::threads::{Command, Crew, Message, Parkers};

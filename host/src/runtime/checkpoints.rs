@@ -4,15 +4,45 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidemill_core::checkpoint::Event;
 use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, SinkCommittables, SourcePositions, StateFile, VERSION};
 use tidemill_core::sink::{Committable, Sink};
 use tidemill_core::source::Split;
 use tidemill_core::worker::WorkerSnapshot;
-use tidemill_core::{Error, Result, Timestamp};
+use tidemill_core::{Error, Kind, Result, Timestamp};
+use tracing::warn;
 
 use super::job::Job;
 use super::recovery::Recovered;
 use crate::store::CheckpointStore;
+
+/// A step of a checkpoint, to be done in the order in which it was asked for.
+pub enum Task {
+    /// Make a worker's part durable.
+    Persist(Box<WorkerSnapshot>),
+    /// Write the manifest.
+    Store {
+        /// The checkpoint.
+        checkpoint: u64,
+        /// Whether it covers all input.
+        end_of_input: bool,
+    },
+    /// Commit what the manifest names.
+    Commit {
+        /// The checkpoint.
+        checkpoint: u64,
+    },
+    /// Remove checkpoints that are no longer kept.
+    Retain {
+        /// The newest checkpoint.
+        newest: u64,
+    },
+    /// Remove what a failed checkpoint left.
+    Discard {
+        /// The checkpoint.
+        checkpoint: u64,
+    },
+}
 
 /// The checkpoints of a running job.
 pub struct Checkpoints {
@@ -66,11 +96,42 @@ impl Checkpoints {
         }
     }
 
+    /// Does a step, and returns what the coordinator should know of it.
+    ///
+    /// # Errors
+    /// The job must fail. A storage error before the manifest is durable only fails the checkpoint, which the job may tolerate, and is
+    /// returned as an event.
+    pub fn perform(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
+        match task {
+            Task::Persist(snapshot) => {
+                let (worker, checkpoint) = (snapshot.worker, snapshot.checkpoint);
+                checkpoint_failure(checkpoint, self.persist(*snapshot), Event::Acknowledged { worker, checkpoint })
+            }
+            Task::Store { checkpoint, end_of_input } => {
+                checkpoint_failure(checkpoint, self.store(checkpoint, end_of_input, now), Event::Stored { checkpoint })
+            }
+            Task::Commit { checkpoint } => self.commit().map(|()| Some(Event::Committed { checkpoint })),
+            // What cannot be removed now is removed later: it costs space, not correctness.
+            Task::Retain { newest } => {
+                if let Err(error) = self.store.retain(newest, self.retain) {
+                    warn!(newest, "cannot remove old checkpoints: {}", error.chain());
+                }
+                Ok(None)
+            }
+            Task::Discard { checkpoint } => {
+                if let Err(error) = self.discard(checkpoint) {
+                    warn!(checkpoint, "cannot remove a failed checkpoint: {}", error.chain());
+                }
+                Ok(None)
+            }
+        }
+    }
+
     /// Makes a worker's part durable: first what its sinks wrote, then its state.
     ///
     /// # Errors
     /// A connector error means that output may be lost: the job must fail. A storage error fails the checkpoint only.
-    pub fn persist(&mut self, mut snapshot: WorkerSnapshot) -> Result<()> {
+    fn persist(&mut self, mut snapshot: WorkerSnapshot) -> Result<()> {
         let checkpoint = snapshot.checkpoint;
         for job in std::mem::take(&mut snapshot.jobs) {
             job()?;
@@ -95,7 +156,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// The manifest may not have become durable: the checkpoint fails.
-    pub fn store(&mut self, checkpoint: u64, end_of_input: bool, now: Timestamp) -> Result<()> {
+    fn store(&mut self, checkpoint: u64, end_of_input: bool, now: Timestamp) -> Result<()> {
         let later = self.parts.split_off(&(checkpoint + 1));
         let parts = self.parts.remove(&checkpoint).unwrap_or_default();
         for (_, failed) in std::mem::replace(&mut self.parts, later) {
@@ -131,38 +192,36 @@ impl Checkpoints {
     ///
     /// # Errors
     /// A commit did not happen, or may not have: the job must fail; the restore commits.
-    pub fn commit(&self) -> Result<()> {
+    fn commit(&self) -> Result<()> {
         self.stored.as_ref().map_or(Ok(()), |manifest| commit(manifest, &self.sinks))
-    }
-
-    /// Removes checkpoints that are no longer kept.
-    ///
-    /// # Errors
-    /// A file cannot be removed.
-    pub fn retain(&self, newest: u64) -> Result<()> {
-        self.store.retain(newest, self.retain)
     }
 
     /// Removes the files of a failed checkpoint; its committables stay for the next one.
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub fn discard(&mut self, checkpoint: u64) -> Result<()> {
+    fn discard(&mut self, checkpoint: u64) -> Result<()> {
         let failed = self.parts.remove(&checkpoint).unwrap_or_default();
         self.carried.extend(failed.into_iter().flat_map(|part| part.committables));
         self.store.discard(checkpoint)
-    }
-
-    /// The storage.
-    #[must_use]
-    pub fn storage(&self) -> &CheckpointStore {
-        &self.store
     }
 
     /// The length of the state files of the checkpoint that was stored last.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.stored.as_ref().map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum())
+    }
+}
+
+/// A storage error fails the checkpoint, which the spec may tolerate; any other fails the job.
+fn checkpoint_failure(checkpoint: u64, outcome: Result<()>, done: Event) -> Result<Option<Event>> {
+    match outcome {
+        Ok(()) => Ok(Some(done)),
+        Err(error) if error.kind() == Kind::Storage => {
+            warn!(checkpoint, "the checkpoint failed: {}", error.chain());
+            Ok(Some(Event::Failed { checkpoint, reason: error.chain() }))
+        }
+        Err(error) => Err(error),
     }
 }
 
