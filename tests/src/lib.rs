@@ -2,4 +2,5 @@
 
 pub mod cli;
 pub mod native;
+pub mod sim;
 pub mod sim_disk;

@@ -28,7 +28,8 @@ pub struct Worker {
     index: u32,
     /// In topological order: sources first, sinks last.
     tasks: Vec<Task>,
-    snapshot: Option<WorkerSnapshot>,
+    /// The snapshots that are not complete yet, oldest first: a checkpoint that has failed may still be passing when the next begins.
+    snapshots: Vec<WorkerSnapshot>,
     reports: VecDeque<Report>,
     open_ends: usize,
 }
@@ -142,22 +143,19 @@ impl Worker {
         task.ok_or_else(|| Error::config(format!("there is no source {source} to assign split {} to", split.name)))?.assign(split)
     }
 
-    /// Adds a task's part to the worker's snapshot, and reports the snapshot when it has all parts.
+    /// Adds a task's part to the worker's snapshot of a checkpoint, and reports the snapshot when it has all parts.
     fn snapshot_task(&mut self, index: usize, barrier: Barrier) -> Result<()> {
         let checkpoint = barrier.checkpoint;
-        let tasks = self.tasks.len();
-        let snapshot = self.snapshot.get_or_insert_with(|| WorkerSnapshot::new(checkpoint, self.index, tasks));
-        if snapshot.checkpoint != checkpoint {
-            let message = format!("checkpoint {checkpoint} overtook checkpoint {} in worker {}", snapshot.checkpoint, self.index);
-            return Err(Error::corrupt(message));
+        if !self.snapshots.iter().any(|snapshot| snapshot.checkpoint == checkpoint) {
+            self.snapshots.push(WorkerSnapshot::new(checkpoint, self.index, self.tasks.len()));
         }
-        if let Some(task) = self.tasks.get_mut(index) {
+        let found = self.snapshots.iter().position(|snapshot| snapshot.checkpoint == checkpoint);
+        let (Some(at), Some(task)) = (found, self.tasks.get_mut(index)) else { return Ok(()) };
+        if let Some(snapshot) = self.snapshots.get_mut(at) {
             snapshot.add(task)?;
-        }
-        if snapshot.is_complete()
-            && let Some(snapshot) = self.snapshot.take()
-        {
-            self.reports.push_back(Report::Snapshot(Box::new(snapshot)));
+            if snapshot.is_complete() {
+                self.reports.push_back(Report::Snapshot(Box::new(self.snapshots.remove(at))));
+            }
         }
         Ok(())
     }
