@@ -1,5 +1,6 @@
 //! What whole-system tests share.
 
+pub mod bench;
 pub mod cli;
 pub mod native;
 pub mod sim;

@@ -58,10 +58,7 @@ where
         let core::Elements { slot, timestamp, timed, payload } = *elements;
         let elements = Elements { slot, timestamp, timed, payload };
         with_batch(context, |batch| self.runner.process_elements(batch, &elements, &mut NativeHost(reads), &mut self.effects))
-            .map(|consumed| {
-                take(&mut self.effects, effects);
-                consumed
-            })
+            .inspect(|_| take(&mut self.effects, effects))
             .map_err(failure)
     }
 
@@ -74,10 +71,7 @@ where
     ) -> Result<u32, Failure> {
         let timers = Timers { domain: timers.domain as u8, slot: timers.slot, timestamp: timers.timestamp, horizon: timers.horizon.0 };
         with_batch(context, |batch| self.runner.on_timers(batch, &timers, &mut NativeHost(reads), &mut self.effects))
-            .map(|consumed| {
-                take(&mut self.effects, effects);
-                consumed
-            })
+            .inspect(|_| take(&mut self.effects, effects))
             .map_err(failure)
     }
 }
@@ -146,7 +140,7 @@ impl Host for NativeHost<'_> {
     }
 
     fn lookup(&mut self, table: u8, key: &[u8]) -> Option<Vec<u8>> {
-        self.0.tables.get(usize::from(table))?.rows.get(key).map(|row| row.to_vec())
+        self.0.tables.get(usize::from(table))?.get(key).map(<[u8]>::to_vec)
     }
 
     fn log(&mut self, _: Level, _: &str) {}

@@ -1,7 +1,7 @@
 //! Whole jobs under a seeded scheduler, on a disk that crashes, tears and refuses writes. A failing seed is printed; `TIDEMILL_SEED=n`
 //! replays it, `TIDEMILL_SEEDS=n` runs more.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and tells what it did")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking and tells what it did")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -139,7 +139,7 @@ fn visible(disk: &SimDisk, dir: &str) -> Result<Vec<String>, String> {
 #[test]
 fn every_schedule_gives_the_answer_once() {
     let one = std::env::var("TIDEMILL_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = one.map_or(0..number("TIDEMILL_SEEDS", 10_000), |seed| seed..seed + 1);
+    let seeds = one.map_or_else(|| 0..number("TIDEMILL_SEEDS", 10_000), |seed| seed..seed + 1);
     let (count, mut counts) = (seeds.end - seeds.start, Counts::default());
     for seed in seeds {
         if let Err(what) = simulate(seed, |sink| sink, &mut counts) {

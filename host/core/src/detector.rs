@@ -9,6 +9,7 @@ use crate::Timestamp;
 use crate::effects::Effects;
 use crate::key_group::KeyGroup;
 use crate::state::{KeyedState, NoState};
+use crate::table::Table;
 use crate::time::Domain;
 
 /// Makes instances of one detector. An instance holds no state between batches, so a new one can take over at any time.
@@ -230,28 +231,5 @@ pub struct Reads {
 impl Default for Reads {
     fn default() -> Self {
         Self { state: Box::new(NoState), slots: Arc::default(), tables: Arc::from([]), processing_time: Timestamp(0) }
-    }
-}
-
-/// A reference table: encoded rows by encoded key.
-#[derive(Clone, Debug, Default)]
-pub struct Table {
-    /// The rows by the order-preserving encoding of their key.
-    pub rows: hashbrown::HashMap<Box<[u8]>, Box<[u8]>, std::hash::BuildHasherDefault<KeyHasher>>,
-}
-
-/// Hashes keys as [`hash_key`](crate::key_group::hash_key) does.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct KeyHasher(u64);
-
-impl std::hash::Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = self.0.rotate_left(5) ^ crate::key_group::hash_key(bytes);
-    }
-
-    fn write_usize(&mut self, _length: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

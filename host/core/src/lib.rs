@@ -16,6 +16,7 @@ pub mod operator;
 pub mod sink;
 pub mod source;
 pub mod state;
+pub mod table;
 pub mod watermark;
 
 pub mod worker;

@@ -32,6 +32,8 @@ impl Live {
         }
         match self.bars.clone() {
             Some(bars) => self.draw(&bars, &lines(progress)),
+            // The first line comes with the first records.
+            None if self.logged.is_zero() && progress.records_in_now > 0 => self.log(progress),
             None if progress.elapsed >= self.logged + LOG_INTERVAL => self.log(progress),
             None => {}
         }

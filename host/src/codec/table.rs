@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use tidemill_core::detector::Table;
 use tidemill_core::schema::KeyEncoder;
+use tidemill_core::table::Table;
 use tidemill_core::{Error, Result};
 use tidemill_wit::schema::{Field, NamedType, Shape, Type, TypeTable};
 
@@ -34,6 +34,7 @@ pub fn load_table(rows: &TableRows, key: &[String], row: &TypeTable, key_type: &
             if is_csv { loading.read_csv(path, row, &keys) } else { loading.read_lines(path, row, &keys) }?;
         }
     }
+    loading.table.shrink();
     Ok(loading.table)
 }
 
@@ -108,9 +109,6 @@ impl Loading {
     fn add(&mut self, row: &[u8]) -> Result<(), String> {
         let mut key = Vec::new();
         self.encoder.encode(&self.key, &mut key)?;
-        if self.table.rows.insert(key.into(), row.into()).is_some() {
-            return Err("the key of this row is in the table already".to_owned());
-        }
-        Ok(())
+        self.table.insert(&key, row)
     }
 }

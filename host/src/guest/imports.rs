@@ -76,7 +76,7 @@ fn reference_tables(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
         let Some(found) = tables.get(usize::from(table)) else {
             bail!("lookup names table {table}, but the call has {}", tables.len());
         };
-        Ok((found.rows.get(key.as_le_slice(&store)).map(|row| row.to_vec()),))
+        Ok((found.get(key.as_le_slice(&store)).map(<[u8]>::to_vec),))
     })
 }
 

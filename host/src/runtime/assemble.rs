@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidemill_core::detector::{DetectorFactory, Table};
+use tidemill_core::detector::DetectorFactory;
 use tidemill_core::disk::Disk;
 use tidemill_core::operator::{BATCH_ROWS, OnError, OperatorSettings};
 use tidemill_core::schema::{FieldPath, KeyEncoder, describe, equivalent, lanes, same_key};
 use tidemill_core::sink::Sink;
 use tidemill_core::source::{Source, SplitNames};
 use tidemill_core::state::MemoryBackend;
+use tidemill_core::table::Table;
 use tidemill_core::watermark;
 use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
 use tidemill_core::{Error, Result, checkpoint};

@@ -11,7 +11,7 @@ use super::progress::{CheckpointProgress, LaneProgress, OperatorProgress, Progre
 use crate::clock::monotonic;
 
 /// How often the user's view is refreshed.
-const REFRESH: Duration = Duration::from_millis(200);
+const REFRESH: Duration = Duration::from_millis(50);
 
 /// What is known of the running job.
 pub(super) struct Gauge {

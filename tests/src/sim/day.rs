@@ -35,7 +35,9 @@ impl Day {
     #[must_use]
     pub fn new(seed: u64, baskets: usize, splits: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let opening: BTreeMap<_, _> = (0..8).map(|n| ((n % 2, format!("S{}", n / 2)), rng.i64(-1..12))).collect();
+        let skus = 4 + baskets / 40;
+        let keys = (0..2).flat_map(|store| (0..skus).map(move |sku| (store, format!("S{sku}"))));
+        let opening: BTreeMap<_, _> = keys.map(|key| (key, rng.i64(-1..12))).collect();
         let mut day = Self { splits: vec![Vec::new(); splits], opening: Vec::new(), alerts: BTreeSet::new(), late: BTreeMap::new() };
         day.opening = opening.iter().map(|((store, sku), level)| json!({"store_id": store, "sku": sku, "opening": level})).collect();
         let mut sales = Vec::new();
@@ -48,7 +50,7 @@ impl Day {
             let uploaded = time + if is_late { 7_200_000 } else { rng.i64(0..90_000) };
             let other_day = rng.u8(..15) == 0;
             let store = rng.i64(0..2);
-            let lines: Vec<_> = (0..rng.usize(1..4)).map(|_| (format!("S{}", rng.u8(..5)), rng.i64(1..3))).collect();
+            let lines: Vec<_> = (0..rng.usize(1..4)).map(|_| (format!("S{}", rng.usize(..=skus)), rng.i64(1..3))).collect();
             let basket = json!({
                 "basket_id": format!("B{number}"), "store_id": store, "till_id": 1,
                 "business_date": if other_day { "2026-08-14" } else { "2026-08-15" },

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tidemill_wit::descriptor::{LaneDescriptor, StateDescriptor, StateKind};
 
 use super::{OnError, kinds};
-use crate::detector::{Detector, DetectorFactory, Failure, Table};
+use crate::detector::{Detector, DetectorFactory, Failure};
 use crate::source::SplitNames;
+use crate::table::Table;
 use crate::{Error, Result};
 
 /// How many rows a call gets at most.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidemill_core::Timestamp;
-use tidemill_core::detector::{CallContext, Failure, Prefetched, Table, Timers};
+use tidemill_core::detector::{CallContext, Failure, Prefetched, Timers};
+use tidemill_core::table::Table;
 use tidemill_core::time::Domain;
 
 use super::super::GuestFactory;
@@ -70,7 +71,7 @@ fn a_row_of_a_table_is_found() {
         );
         let items = format!("{} (data (i32.const 512) \"{key}\")", import("reference-tables", "lookup", "i32 i32 i32 i32"));
         let mut table = Table::default();
-        table.rows.insert(Box::from(*b"ab"), Box::from(*b"the row"));
+        table.insert(b"ab", b"the row").unwrap();
         let mut call = Call::new();
         call.reads.tables = Arc::from([table]);
         call.elements(&mut *open(&Guest { items, elements: body, ..Guest::default() }))

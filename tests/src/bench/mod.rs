@@ -1,0 +1,12 @@
+//! What the benches measure.
+
+pub mod boundary;
+pub mod job;
+pub mod reference;
+
+/// The middle one of some measurements.
+#[must_use]
+pub fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}

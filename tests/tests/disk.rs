@@ -1,0 +1,79 @@
+//! Disks that are full and files that are damaged.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stderr, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::process::Command;
+
+use tidemill_tests::cli::{Workplace, wait_until};
+
+const SLOW: &str = "sources.pos-baskets.max_rate=8000";
+const CHECKPOINTS: &str = "tidemill-data/stock-out/checkpoints";
+
+/// A small disk of its own under a folder, taken away at the end.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// `None` where this user may not mount.
+    fn mount(place: &Workplace, name: &str, size: &str) -> Option<Self> {
+        let path = place.path(name);
+        fs::create_dir_all(&path).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&path).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(path))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_the_job_with_an_error_and_space_lets_it_go_on() {
+    for full in ["tidemill-data", "out"] {
+        let place = Workplace::larkspur();
+        let Some(disk) = SmallDisk::mount(&place, full, "4m") else {
+            eprintln!("this user may not mount a small disk: the test with a real full disk is left out; the simulation has one");
+            return;
+        };
+        let filler = disk.0.join("filler");
+        let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", "restart.strategy=none"]);
+        wait_until("something is committed", || !place.visible("out/alerts").is_empty());
+        // Everything that is left, byte by byte at the end.
+        _ = Command::new("dd").arg("if=/dev/zero").arg(format!("of={}", filler.display())).args(["bs=4k"]).output();
+        let ended = place.finish(child);
+        ended.expect(1, &["No space left on device", full]);
+        let before = place.visible("out/alerts").len();
+        assert!(before < 9_833);
+        fs::remove_file(&filler).unwrap();
+        place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint", "finished"]);
+        place.check_with_oracle();
+        drop(disk);
+    }
+}
+
+#[test]
+fn damaged_checkpoints_are_refused_by_name_and_a_backup_helps() {
+    let place = Workplace::larkspur();
+    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
+    wait_until("checkpoints complete", || place.names(CHECKPOINTS).iter().any(|name| name.starts_with("chk-") && name.as_str() > "chk-3"));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    place.finish(child).expect(0, &["stopped"]);
+    let newest = place.names(CHECKPOINTS).into_iter().find(|name| name.starts_with("chk-")).unwrap();
+    for file in ["manifest.json", "worker-0.state", "worker-1.state"] {
+        let path = place.path(CHECKPOINTS).join(&newest).join(file);
+        let bytes = fs::read(&path).unwrap();
+        let mut flipped = bytes.clone();
+        flipped[bytes.len() / 3] ^= 4;
+        for damaged in [&flipped[..], &bytes[..bytes.len() / 2], b""] {
+            fs::write(&path, damaged).unwrap();
+            let visible = place.names("out/alerts");
+            place.run(&["run", "job.yaml"]).expect(1, &[&format!("{newest}/{file}"), "--fresh"]);
+            assert_eq!(place.names("out/alerts"), visible);
+        }
+        fs::write(&path, bytes).unwrap();
+    }
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed", "finished"]);
+    place.check_with_oracle();
+}

@@ -1,0 +1,212 @@
+//! A job's life on the command line: stopping, resuming, starting again, a second process, changes between runs.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::process::{Child, Command};
+
+use serde_json::json;
+use tidemill_tests::cli::{Workplace, component, wait_until};
+
+const SLOW: &str = "sources.pos-baskets.max_rate=6000";
+const DATA: &str = "tidemill-data/stock-out";
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+fn wait_for_checkpoint(place: &Workplace, at_least: u64) {
+    wait_until("a checkpoint completes", || {
+        let ids = place.names(&format!("{DATA}/checkpoints")).into_iter().filter_map(|name| name.strip_prefix("chk-")?.parse::<u64>().ok());
+        ids.max().is_some_and(|id| id > at_least)
+    });
+}
+
+#[test]
+fn ctrl_c_stops_at_a_checkpoint_and_the_same_command_goes_on() {
+    let place = Workplace::larkspur();
+    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
+    wait_for_checkpoint(&place, 3);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped", "same command"]);
+    let alerts = place.visible("out/alerts").len();
+    assert!(alerts < 9_833);
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint", "finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn ctrl_c_twice_stops_at_once_and_nothing_is_lost() {
+    let place = Workplace::larkspur();
+    // No checkpoint can complete meanwhile, so the first signal alone would not end the process soon.
+    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
+    wait_for_checkpoint(&place, 2);
+    signal(&child, "-STOP");
+    signal(&child, "-INT");
+    signal(&child, "-TERM");
+    signal(&child, "-CONT");
+    let ended = place.finish(child);
+    assert!([0, 130].contains(&ended.code()), "{ended:#?}");
+    place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn a_second_process_is_refused_and_the_first_goes_on() {
+    let place = Workplace::larkspur();
+    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
+    wait_for_checkpoint(&place, 1);
+    let second = place.command(&["run", "job.yaml"]).output().unwrap();
+    let text = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(3), "{text}");
+    assert!(text.contains("stock-out") && text.contains(&format!("process {}", child.id())), "{text}");
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+    place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn a_finished_job_says_so_and_fresh_begins_a_new_incarnation() {
+    let place = Workplace::larkspur();
+    place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
+    let first = place.names("out/alerts");
+    place.run(&["run", "job.yaml"]).expect(0, &["has finished already", "--fresh"]);
+    assert_eq!(place.names("out/alerts"), first);
+
+    place.run(&["run", "job.yaml", "--fresh"]).expect(0, &["from nothing", "finished"]);
+    let both = place.names("out/alerts");
+    assert!(first.iter().all(|name| both.contains(name)) && both.iter().any(|name| name.starts_with("part-1-")), "{both:?}");
+    assert_eq!(place.visible("out/alerts").len(), 2 * 9_833);
+
+    fs::remove_dir_all(place.path("tidemill-data")).unwrap();
+    place.run(&["run", "job.yaml"]).expect(2, &["alerts-file", "already holds committed output", "--fresh"]);
+    assert_eq!(place.names("out/alerts"), both);
+    place.run(&["run", "job.yaml", "--fresh"]).expect(0, &["finished"]);
+    assert!(place.names("out/alerts").iter().any(|name| name.starts_with("part-2-")));
+}
+
+#[test]
+fn parallelism_may_change_between_runs() {
+    let place = Workplace::larkspur();
+    for parallelism in ["1", "3", "2"] {
+        let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", &format!("parallelism={parallelism}")]);
+        let before =
+            place.names(&format!("{DATA}/checkpoints")).iter().filter_map(|name| name.strip_prefix("chk-")?.parse::<u64>().ok()).max();
+        wait_for_checkpoint(&place, before.unwrap_or(0) + 3);
+        signal(&child, "-KILL");
+        assert_eq!(place.finish(child).code(), -1);
+    }
+    place.run(&["run", "job.yaml", "--set", "parallelism=4"]).expect(0, &["resumed", "finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn a_job_that_does_not_fit_its_checkpoint_is_refused_and_nothing_changes() {
+    let place = Workplace::larkspur();
+    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
+    wait_for_checkpoint(&place, 2);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+    let spec = fs::read_to_string(place.path("job.yaml")).unwrap();
+
+    place.run(&["run", "job.yaml", "--set", "max_parallelism=64"]).expect(2, &["128", "64"]);
+    place.write("renamed.yaml", spec.replace("uid: stock-out", "uid: other").replace("input: stock-out", "input: other"));
+    place.run(&["run", "renamed.yaml"]).expect(2, &["stock-out", "--fresh"]);
+    let picky = component("picky");
+    let swapped = spec.replace(&component("first_copy").display().to_string(), &picky.display().to_string());
+    place.write("swapped.yaml", swapped);
+    place.run(&["run", "swapped.yaml"]).expect(2, &["swapped.yaml:"]);
+
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed", "finished"]);
+    place.check_with_oracle();
+}
+
+/// A job of one component that passes records on, or misbehaves when they tell it to.
+fn picky(place: &Workplace, extra: &str) {
+    let component = component("picky");
+    place.write(
+        "job.yaml",
+        format!(
+            "name: picky\ncheckpoints: {{ interval: 50ms }}\nrestart: {{ strategy: exponential-delay, initial: 10ms, max: 20ms }}\n\
+             sources:\n  - uid: in\n    file: {{ path: \"in/*.jsonl\", format: json{extra} }}\n    timestamp: ts\n\
+             operators:\n  - uid: picky\n    input: in\n    key_by: [id]\n    component: {}\n\
+             sinks:\n  - {{ uid: out, input: picky, file: {{ path: out/main, format: json }} }}\n\
+             \x20 - {{ uid: dead, input: picky.dead-letter, file: {{ path: out/dead, format: json }} }}\n",
+            component.display()
+        ),
+    );
+}
+
+fn records(acts: &[&str]) -> String {
+    let record = |(id, act): (usize, &&str)| format!("{}\n", json!({"id": id, "ts": 1000 + id, "act": act}));
+    acts.iter().enumerate().map(record).collect()
+}
+
+#[test]
+fn a_record_that_always_fails_stops_the_job_with_its_place() {
+    let place = Workplace::new();
+    picky(&place, "");
+    place.write("in/a.jsonl", records(&["pass", "bad", "pass"]));
+    let ended = place.run(&["run", "job.yaml"]);
+    ended.expect(1, &["3 times", "in/a.jsonl:33", "this record asked for it", "operator picky"]);
+    place.write("in/b.jsonl", records(&["fatal"]));
+    place.run(&["run", "job.yaml", "--fresh", "--set", "operators.picky.on_error=dead-letter"]).expect(1, &["asked for the end"]);
+}
+
+#[test]
+fn dead_letters_tell_what_and_where_and_the_rest_is_unharmed() {
+    let place = Workplace::new();
+    picky(&place, "");
+    place.write("in/a.jsonl", records(&["pass", "bad", "pass", "trap", "pass", "recurse", "allocate", "timer", "pass", "loop", "pass"]));
+    let set = ["--set", "operators.picky.on_error=dead-letter", "--set", "operators.picky.limits.deadline=1s"];
+    let memory = ["--set", "operators.picky.limits.memory=16MiB"];
+    place.run(&[&["run", "job.yaml"][..], &set, &memory].concat()).expect(0, &["finished"]);
+    let mut passed: Vec<_> = place.visible("out/main").iter().map(|id| id.as_i64().unwrap()).collect();
+    passed.sort_unstable();
+    assert_eq!(passed, [0, 2, 4, 8, 10]);
+    let dead = place.visible("out/dead");
+    let expected = [(1, "this record asked for it"), (3, "asked to trap"), (5, "stack"), (6, "16 MiB"), (9, "1 s")];
+    assert_eq!(dead.len(), expected.len() + 1, "{dead:#?}");
+    for (id, reason) in expected {
+        let letter = dead.iter().find(|letter| letter["value"].as_str().unwrap().contains(&format!("\"id\":{id},"))).unwrap();
+        assert!(letter["reason"].as_str().unwrap().contains(reason), "{letter}");
+        assert_eq!((&letter["operator"], &letter["source"], &letter["timestamp"]), (&json!("picky"), &json!("in"), &json!(1000 + id)));
+        assert!(letter["position"].as_str().unwrap().contains("in/a.jsonl:"), "{letter}");
+    }
+    let timer = dead.iter().find(|letter| letter["source"].is_null()).unwrap();
+    assert_eq!(timer["value"].as_str().unwrap(), r#"{"domain":"event","timestamp":1007,"key":7}"#);
+}
+
+#[test]
+fn a_followed_source_takes_new_lines_and_new_files_and_waits_for_half_a_line() {
+    let place = Workplace::new();
+    picky(&place, ", follow: true");
+    place.write("in/a.jsonl", "{\"id\": 1, \"ts\": 1, \"act\": \"pass\"}\n{\"id\": 2, ");
+    let child = place.start(&["run", "job.yaml"]);
+    wait_until("the first record is out", || place.visible("out/main") == [json!(1)]);
+    let mut file = fs::OpenOptions::new().append(true).open(place.path("in/a.jsonl")).unwrap();
+    std::io::Write::write_all(&mut file, b"\"ts\": 2, \"act\": \"pass\"}\n").unwrap();
+    wait_until("the second record is out", || place.visible("out/main").len() == 2);
+    place.write("in/b.jsonl", "{\"id\": 3, \"ts\": 3, \"act\": \"pass\"}\n");
+    wait_until("the record of the new file is out", || place.visible("out/main").len() == 3);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+}
+
+#[test]
+fn rows_go_in_and_out_as_csv() {
+    let place = Workplace::new();
+    picky(&place, "");
+    let spec = fs::read_to_string(place.path("job.yaml")).unwrap();
+    let spec =
+        spec.replace("in/*.jsonl\", format: json", "in/*.csv\", format: csv").replace("out/dead, format: json", "out/dead, format: csv");
+    place.write("job.yaml", spec);
+    place.write("in/a.csv", "act,ts,id,unknown\npass,5,1,x\n\"bad\",6,2,\"y\"\npass,7,3,\n");
+    place.run(&["run", "job.yaml", "--set", "operators.picky.on_error=dead-letter"]).expect(0, &["finished"]);
+    assert_eq!(place.visible("out/main"), [json!(1), json!(3)]);
+    let dead = fs::read_to_string(place.path("out/dead").join(&place.names("out/dead")[0])).unwrap();
+    let mut lines = dead.lines();
+    assert_eq!(lines.next(), Some("operator,reason,source,position,timestamp,value"));
+    assert!(lines.next().unwrap().starts_with("picky,this record asked for it,in,"), "{dead}");
+}
