@@ -155,7 +155,7 @@ impl<'a> Assembly<'a> {
     /// The type of a source's records is what their readers take: rows are decoded straight into it.
     fn source_type(&self, node: usize, uid: &At<String>) -> Result<TypeTable> {
         let mut found: Option<&TypeTable> = None;
-        for (edge, output) in self.edges().filter(|(edge, output)| edge.from == node && matches!(output, Output::Lane(_))) {
+        for (edge, _) in self.edges().filter(|(edge, output)| edge.from == node && matches!(output, Output::Lane(_))) {
             let Some(Descriptor { input, .. }) = self.descriptor(edge.to) else {
                 return Err(self.refuse(
                     &edge.at,
@@ -169,7 +169,6 @@ impl<'a> Assembly<'a> {
                 }
                 _ => found = Some(input),
             }
-            debug_assert!(matches!(output, Output::Lane(_)));
         }
         found.cloned().ok_or_else(|| self.refuse(&uid.at, format!("no operator reads source `{}`", uid.value)))
     }

@@ -137,7 +137,7 @@ impl TooLong {
     fn end(self, end: u64) -> InvalidRow {
         let Self { position, limit, raw } = self;
         let reason = format!(
-            "the record has {} bytes, more than the limit of {limit} (raw holds only the first {} bytes)",
+            "the record has {} bytes, more than max_record_bytes, {limit} (raw holds only the first {} bytes)",
             end - position,
             raw.len()
         );
