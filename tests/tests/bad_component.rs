@@ -1,7 +1,5 @@
 //! Components that are not what they should be.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::fs;
 
 use tidemill_tests::cli::{Workplace, component};

@@ -1,6 +1,6 @@
 //! Disks that are full and files that are damaged.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stderr, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::process::Command;

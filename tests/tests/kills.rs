@@ -1,6 +1,6 @@
 //! The real binary under SIGKILL: at random moments, and aimed at checkpoints, commits and recoveries. Nothing is lost, nothing doubled.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking and tells what it did")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::process::Child;

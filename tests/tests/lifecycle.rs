@@ -1,6 +1,6 @@
 //! A job's life on the command line: stopping, resuming, starting again, a second process, changes between runs.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::process::{Child, Command};

@@ -68,8 +68,13 @@ fn act(act: &str) -> Result<(), Failure> {
                 all.push(std::hint::black_box(vec![1u8; 1 << 20]));
             }
         }
-        other => panic!("asked to {other}"),
+        other => trap(other),
     }
+}
+
+#[expect(clippy::panic, reason = "this is what it is for")]
+fn trap(act: &str) -> ! {
+    panic!("asked to {act}")
 }
 
 #[expect(unconditional_recursion, reason = "this is what it is for")]

@@ -107,7 +107,7 @@ fn latencies(options: &Options) -> Result<(), String> {
 }
 
 /// Peak memory as the day grows.
-#[expect(clippy::print_stdout, reason = "this is what the bench is for")]
+#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "this is what the bench is for")]
 fn memory(options: &Options) -> Result<(), String> {
     let mut peaks = Vec::new();
     for scale in [5, 20] {
@@ -115,14 +115,21 @@ fn memory(options: &Options) -> Result<(), String> {
         larkspur::generate(&data, 29, scale).map_err(|error| error.to_string())?;
         write_spec(options, &data, "pos-*.jsonl", "1s")?;
         forget(&data);
-        let peak = Run::start(options, &data, &[])?.wait()?;
-        println!("scale {scale}: peak memory {} MiB, state {} MiB", peak >> 10, state_bytes(&data) >> 20);
-        peaks.push((peak << 10, state_bytes(&data) + table_bytes(&data)));
+        let mut run = Run::start(options, &data, &[])?;
+        let peak = run.wait()?;
+        let mut keys = 0;
+        run.until(|line| {
+            keys = line["keys"].as_u64().unwrap_or(keys).max(keys);
+            false
+        })
+        .err();
+        println!("scale {scale}: peak memory {} MiB, {keys} live keys, {} MiB of state", peak >> 10, state_bytes(&data) >> 20);
+        peaks.push((peak << 10, keys));
         _ = fs::remove_dir_all(&data);
     }
     if let [(small, _), (large, keys)] = peaks.as_slice() {
-        let allowed = small * 12 / 10 + keys;
-        println!("  scale 20 took {} MiB; 1.2 times scale 5 and the bytes of its keys and table: {} MiB", large >> 20, allowed >> 20);
+        let beyond = (*large as f64 - 1.2 * *small as f64).max(0.0);
+        println!("  scale 20 is 1.2 times scale 5 and {:.0} bytes for each of its live keys", beyond / (*keys).max(1) as f64);
     }
     Ok(())
 }
@@ -146,10 +153,6 @@ fn state_bytes(data: &Path) -> u64 {
     let checkpoints = fs::read_dir(data.join("tidemill-data/stock-out/checkpoints")).into_iter().flatten().flatten();
     let files = checkpoints.flat_map(|dir| fs::read_dir(dir.path()).into_iter().flatten().flatten());
     files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
-}
-
-fn table_bytes(data: &Path) -> u64 {
-    fs::metadata(data.join("opening_stock.csv")).map_or(0, |metadata| metadata.len())
 }
 
 struct Run {
