@@ -269,9 +269,16 @@ fn an_operator_without_keys_has_neither_timers_nor_a_key() {
         harness.element(&(), 1, &input).unwrap();
         assert!(matches!(harness.flush(), Err(BatchFailure::Fatal(error)) if error.contains(text)), "{text}");
     }
-    harness.element(&(), None, &5).unwrap();
-    harness.element(&(), 2, &6).unwrap();
-    assert_eq!(harness.outputs::<u8>("main").unwrap(), [(None, 5), (Some(2), 6)]);
+}
+
+#[test]
+fn output_has_the_records_timestamp_or_none() {
+    let mut harness = Harness::<Unkeyed>::open(&()).unwrap();
+    for (timestamp, input) in [(Some(1), 4), (None, 5), (Some(2), 6)] {
+        harness.element(&(), timestamp, &input).unwrap();
+    }
+    assert_eq!(harness.outputs::<u8>("main").unwrap(), [(Some(1), 4), (None, 5), (Some(2), 6)]);
+    assert_eq!(harness.last_effects().outputs.timed, [1, 0, 1]);
 }
 
 /// A host that has nothing.

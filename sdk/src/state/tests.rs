@@ -217,7 +217,7 @@ fn a_batch_writes_what_is_final_and_touches_what_was_only_read() {
     let written = [Op::Value, Op::Update(2), Op::Update(3), Op::Remove(1), put(1), Op::Remove(1)];
     assert_eq!(writes_of(&full, &written), [(write_op::PUT, 0, None), (write_op::REMOVE_ENTRY, 1, Some(1))]);
     // After a clear only what was put after it is left.
-    let cleared = [put(1), Op::Get(2), Op::ClearMap, Op::Remove(2), put(3), put(4), Op::Remove(4), Op::Keys];
+    let cleared = [put(1), Op::Get(2), Op::ClearMap, Op::Remove(2), Op::Remove(9), put(3), put(4), Op::Remove(4), Op::Keys];
     assert_eq!(writes_of(&full, &cleared), [(write_op::CLEAR, 1, None), (write_op::PUT_ENTRY, 1, Some(3))]);
     let replaced = [Op::Push(7), Op::Replace(vec![8, 9])];
     assert_eq!(writes_of(&full, &replaced), [(write_op::CLEAR, 2, None), (write_op::APPEND, 2, None), (write_op::APPEND, 2, None)]);
