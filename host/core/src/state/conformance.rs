@@ -36,6 +36,7 @@ pub fn conformance(open: Open<'_>) {
     ttl::values(open);
     ttl::entries(open);
     ttl::touches(open);
+    ttl::reads_renew_only_where_declared(open);
     ttl::expiry_removes(open);
     ttl::on_and_off(open);
     timers::order_and_duplicates(open);

@@ -143,7 +143,7 @@ fn too_long_records_are_cut_and_nothing_else_is_lost() {
         let length = long.len() + end.len() - 1;
         let reason = format!("(the record has {length} bytes, more than max_record_bytes, 1048576 (raw holds only the first 65536 bytes))");
         assert!(found[1] == format!("{at}!{raw} {reason}"), "{} {}", &found[1][..20], &found[1][65_540..]);
-        assert!(found[2].ends_with(":b") && found[3].contains("more than the limit"), "{}", found[2]);
+        assert!(found[2].ends_with(":b") && found[3].contains("more than max_record_bytes"), "{}", found[2]);
     }
     let quoted = format!("id\na\n\"open\nb\n{}\nc\n", "y\n".repeat(100));
     let found = Fixture::new(quoted.as_bytes(), true, false, 1000).read();

@@ -1,6 +1,6 @@
 //! Drives a backend with few words.
 
-use tidemill_wit::descriptor::{StateDescriptor, StateKind, timer_op, write_op};
+use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op, write_op};
 use tidemill_wit::schema::TypeTable;
 
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
@@ -18,10 +18,10 @@ pub(super) type Pair = (Vec<u8>, Vec<u8>);
 /// What one key group's snapshot is.
 pub(super) type Snapshot = Vec<(KeyGroup, Vec<u8>)>;
 
-/// A declared state.
+/// A declared state that reads renew.
 pub(super) fn state(kind: StateKind, ttl: Option<i64>) -> StateDescriptor {
     let entry_key = (kind == StateKind::Map).then(TypeTable::default);
-    StateDescriptor { name: String::new(), kind, value: TypeTable::default(), entry_key, ttl, ttl_update: Default::default() }
+    StateDescriptor { name: String::new(), kind, value: TypeTable::default(), entry_key, ttl, ttl_update: TtlUpdate::OnReadAndWrite }
 }
 
 /// A key as a batch has it.

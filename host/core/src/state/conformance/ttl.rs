@@ -1,6 +1,6 @@
 //! Time to live.
 
-use tidemill_wit::descriptor::StateKind;
+use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate};
 
 use super::Open;
 use super::rig::{Batch, Rig, pair, state};
@@ -58,6 +58,20 @@ pub(super) fn entries(open: Open<'_>) {
     rig.prefetch(&[b"big"]);
     assert_eq!(rig.cells(0, 0), Some(vec![pair("", "new")]));
     assert_eq!(rig.cells(1, 0), Some(vec![(300u32.to_be_bytes().to_vec(), b"new".to_vec())]));
+}
+
+/// Guests report every read; only where the state says so does it renew. A list is read as a whole.
+pub(super) fn reads_renew_only_where_declared(open: Open<'_>) {
+    let by_writes = |kind| StateDescriptor { ttl_update: TtlUpdate::OnCreateAndWrite, ..state(kind, Some(100)) };
+    let states = [by_writes(StateKind::Value), by_writes(StateKind::Map), state(StateKind::List, Some(100)), by_writes(StateKind::List)];
+    let mut rig = Rig::new(open(&states));
+    let put = Batch::default().put(0, 0, b"v").put_entry(0, 1, b"a", b"1").append(0, 2, b"x").append(0, 2, b"y").append(0, 3, b"z");
+    rig.apply(&[b"k"], &put);
+    rig.now += 60;
+    rig.apply(&[b"k"], &Batch::default().touch(0, 0, b"").touch(0, 1, b"a").touch(0, 2, b"").touch(0, 3, b""));
+    rig.now += 60;
+    assert_eq!((rig.value(b"k", 0), rig.entries(b"k", 0)), (None, vec![]));
+    assert_eq!((rig.entries(b"k", 1), rig.entries(b"k", 2)), (vec![pair("", "x"), pair("", "y")], vec![]));
 }
 
 pub(super) fn touches(open: Open<'_>) {

@@ -114,10 +114,14 @@ impl CellMut<'_> {
         }
     }
 
-    /// Renews the value, map entry or list element unless it has expired. A list element is named by its index among the live ones.
+    /// Renews what a guest has read, where reads renew, unless it has expired: the value, the map entry, the list element with this index
+    /// among the live ones, or, without an index, all elements. Guests report every read, since the job spec decides what renews.
     pub(super) fn touch(&mut self, entry: &[u8]) {
-        if !self.shape.stamped() {
+        if !self.shape.renewed_by_reads {
             return;
+        }
+        if self.shape.form == Form::List && entry.is_empty() {
+            return self.touch_all();
         }
         let cell = self.cell();
         let index = entry.first_chunk().map_or(usize::MAX, |bytes| u32::from_be_bytes(*bytes) as usize);
@@ -145,6 +149,23 @@ impl CellMut<'_> {
         let at = found.map(|found| found.range.start);
         drop(live);
         if let Some(at) = at {
+            block::restamp_entry(self.block.body_mut(cell), at, stamp);
+        }
+    }
+
+    /// Renews all elements of a list.
+    fn touch_all(&mut self) {
+        let cell = self.cell();
+        let (stamp, life) = (self.stamp, self.life);
+        if cell.count == LARGE {
+            if let Some(Large::List(list)) = self.large(cell) {
+                list.stamps_mut().iter_mut().filter(|stamp| !life.is_over(**stamp)).for_each(|renewed| *renewed = stamp);
+            }
+            return;
+        }
+        let live = block::entries(self.block.body(cell), true).filter(|found| !life.is_over(found.stamp));
+        let places: Vec<_> = live.map(|found| found.range.start).collect();
+        for at in places {
             block::restamp_entry(self.block.body_mut(cell), at, stamp);
         }
     }

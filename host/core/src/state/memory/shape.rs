@@ -1,6 +1,6 @@
 //! What the backend needs to know of a declared state.
 
-use tidemill_wit::descriptor::StateDescriptor;
+use tidemill_wit::descriptor::{StateDescriptor, TtlUpdate};
 
 use super::super::layout::{FRESH, Form};
 use crate::time::Timestamp;
@@ -11,6 +11,8 @@ pub(super) struct Shape {
     pub(super) form: Form,
     /// The time to live in milliseconds.
     pub(super) ttl: Option<i64>,
+    /// Whether reading renews it.
+    pub(super) renewed_by_reads: bool,
     /// The index among the prefetched values, or among the prefetched lists and maps.
     pub(super) column: usize,
 }
@@ -33,7 +35,8 @@ impl Shape {
                 let next = if form == Form::Value { &mut values } else { &mut entries };
                 let column = *next;
                 *next += 1;
-                Self { form, ttl: state.ttl, column }
+                let renewed_by_reads = state.ttl.is_some() && state.ttl_update == TtlUpdate::OnReadAndWrite;
+                Self { form, ttl: state.ttl, renewed_by_reads, column }
             })
             .collect()
     }
