@@ -91,9 +91,9 @@ impl Receiver {
     }
 
     fn take(&self) -> Option<Element> {
-        let was_full = self.queue.is_full();
         let element = self.queue.pop();
-        if was_full && element.is_some() {
+        // Asked after the pop: the sender may have filled the queue meanwhile and gone to sleep.
+        if element.is_some() && self.queue.len() + 1 >= self.queue.capacity() {
             self.wake.wake_by_ref();
         }
         element
@@ -260,6 +260,9 @@ impl Outputs {
     /// # Errors
     /// A record has no valid key.
     pub fn send(&mut self, lane: usize, batch: Batch) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
         if let Some(Lane { edges, records }) = self.lanes.get_mut(lane)
             && let [Edge::Forward { sender, .. }] = edges.as_mut_slice()
         {

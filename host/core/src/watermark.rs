@@ -37,6 +37,8 @@ pub struct SplitWatermarks {
 struct SplitProgress {
     watermark: Timestamp,
     quiet: i64,
+    /// Whether it was looked at and had nothing: only then does its idle clock run.
+    waiting: bool,
     idle: bool,
     finished: bool,
 }
@@ -50,7 +52,7 @@ impl SplitWatermarks {
 
     /// Adds a split; it holds the watermark back until its first record. Returns its index.
     pub fn add(&mut self, finished: bool) -> usize {
-        self.splits.push(SplitProgress { watermark: Timestamp::MIN, quiet: 0, idle: false, finished });
+        self.splits.push(SplitProgress { watermark: Timestamp::MIN, quiet: 0, waiting: false, idle: false, finished });
         self.splits.len() - 1
     }
 
@@ -60,8 +62,22 @@ impl SplitWatermarks {
         if let Some(split) = self.splits.get_mut(split) {
             split.watermark = split.watermark.max(newest.minus(bound).minus(1));
             split.quiet = 0;
+            split.waiting = false;
             split.idle = false;
         }
+    }
+
+    /// Takes in that a split was looked at and had nothing.
+    pub fn wait(&mut self, split: usize) {
+        if let Some(split) = self.splits.get_mut(split) {
+            split.waiting = true;
+        }
+    }
+
+    /// Whether the last progress told was `Idle`.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.idle
     }
 
     /// Takes a split that has ended out of the minimum.
@@ -83,13 +99,13 @@ impl SplitWatermarks {
         self.emitted
     }
 
-    /// Lets time pass: a split without records for longer than the timeout becomes idle. Time in which the subtask could not read (its
+    /// Lets time pass: a split that has had nothing to read for longer than the timeout becomes idle. Time in which the subtask could not read (its
     /// output was blocked) does not count (FLINK-35886).
     pub fn pass_time(&mut self, now: Timestamp, could_read: bool) {
         let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
         self.clock = Some(now);
         if let (Some(timeout), true) = (self.strategy.idle_timeout, could_read) {
-            for split in &mut self.splits {
+            for split in self.splits.iter_mut().filter(|split| split.waiting) {
                 split.quiet = split.quiet.saturating_add(elapsed);
                 split.idle |= split.quiet > timeout;
             }
@@ -100,6 +116,11 @@ impl SplitWatermarks {
     /// became idle last (FLINK-38454), then `Idle`.
     pub fn poll(&mut self) -> Option<Progress> {
         let mut open = self.splits.iter().filter(|split| !split.finished).peekable();
+        if self.splits.is_empty() && !self.idle {
+            // A subtask without a split must not hold the others back.
+            self.idle = true;
+            return Some(Progress::Idle);
+        }
         open.peek()?;
         let all_idle = open.clone().all(|split| split.idle);
         let combined = if all_idle {
@@ -169,11 +190,11 @@ mod tests {
             w.record(0, Timestamp(5));
             w.record(1, Timestamp(4));
             all(&mut w);
-            w.pass_time(Timestamp(8), true);
-            w.record(order[1], Timestamp(3));
+            w.wait(order[0]);
             w.pass_time(Timestamp(11), true);
+            w.wait(order[1]);
             all(&mut w);
-            w.pass_time(Timestamp(19), true);
+            w.pass_time(Timestamp(22), true);
             let last = all(&mut w);
             assert_eq!((w.emitted(), last.last()), (Timestamp(4), Some(&Progress::Idle)), "{order:?}");
             w.record(0, Timestamp(1));
@@ -182,10 +203,30 @@ mod tests {
     }
 
     #[test]
+    fn a_subtask_without_splits_is_idle_at_once_and_active_with_its_first() {
+        let mut w = watermarks(0, None, 0);
+        assert_eq!(all(&mut w), [Progress::Idle]);
+        w.add(false);
+        assert_eq!(all(&mut w), [Progress::Active]);
+    }
+
+    #[test]
+    fn a_split_that_was_not_looked_at_is_not_idle() {
+        let mut w = watermarks(0, Some(10), 2);
+        w.pass_time(Timestamp(0), true);
+        w.record(0, Timestamp(5));
+        w.record(1, Timestamp(50));
+        all(&mut w);
+        w.pass_time(Timestamp(9000), true);
+        assert_eq!(all(&mut w), []);
+    }
+
+    #[test]
     fn blocked_time_does_not_make_idle() {
         let mut w = watermarks(0, Some(10), 1);
         w.pass_time(Timestamp(0), true);
         w.record(0, Timestamp(5));
+        w.wait(0);
         all(&mut w);
         w.pass_time(Timestamp(5000), false);
         assert_eq!(all(&mut w), []);

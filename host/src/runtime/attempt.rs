@@ -1,5 +1,6 @@
 //! One attempt: from recovered state to the end, a stop or a failure.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -131,12 +132,12 @@ impl<'a> Attempt<'a> {
     /// Asks the workers once more, so that the summary is complete.
     fn count_last(&mut self, gauge: &mut Gauge) {
         self.crew.tell_all(|| Command::Statistics);
-        let mut missing = self.crew.len();
-        while missing > 0 {
+        let mut heard = BTreeSet::new();
+        while heard.len() < self.crew.len() {
             match self.messages.recv_timeout(LAST_WORD) {
                 Ok(Message::Statistics(worker, statistics)) => {
                     gauge.update(worker, statistics);
-                    missing -= 1;
+                    heard.insert(worker);
                 }
                 Ok(_) => {}
                 Err(_) => return,
@@ -199,7 +200,8 @@ impl<'a> Attempt<'a> {
             if source.bounded() {
                 continue;
             }
-            let names = source.discover().map_err(|error| error.while_doing(format!("looking for new splits of source {uid}")))?;
+            let names =
+                source.discover().map_err(|error| Error::connector(format!("looking for new splits of source {uid}")).caused_by(error))?;
             let added = add_new(known, names);
             for split in known.iter().skip(known.len() - added) {
                 self.crew.tell(split.id as usize % self.crew.len().max(1), Command::Assign(index, split.clone()));

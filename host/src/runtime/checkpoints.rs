@@ -110,7 +110,12 @@ impl Checkpoints {
             Task::Store { checkpoint, end_of_input } => {
                 checkpoint_failure(checkpoint, self.store(checkpoint, end_of_input, now), Event::Stored { checkpoint })
             }
-            Task::Commit { checkpoint } => self.commit().map(|()| Some(Event::Committed { checkpoint })),
+            Task::Commit { checkpoint } => {
+                self.commit()?;
+                // A reader may take committed output away, so a restore must not look for it again.
+                self.store.mark_committed(checkpoint)?;
+                Ok(Some(Event::Committed { checkpoint }))
+            }
             // What cannot be removed now is removed later: it costs space, not correctness.
             Task::Retain { newest } => {
                 if let Err(error) = self.store.retain(newest, self.retain) {

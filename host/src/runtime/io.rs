@@ -1,5 +1,6 @@
 //! The thread that does what waits for disks and sinks: the steps of checkpoints, in order.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -51,7 +52,9 @@ struct Io {
 impl Io {
     fn run(mut self, tasks: &Receiver<Task>) {
         while let Ok(task) = tasks.recv() {
-            match self.checkpoints.perform(task, self.clock.now()) {
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.checkpoints.perform(task, self.clock.now())));
+            // A panic is a defect of the host; it fails the attempt like any error.
+            match outcome.unwrap_or_else(|_| Err(Error::storage("a step of a checkpoint panicked"))) {
                 Ok(Some(event)) => self.say(Message::Io(event, self.checkpoints.stored_bytes())),
                 Ok(None) => {}
                 Err(error) => return self.say(Message::Failed(error)),

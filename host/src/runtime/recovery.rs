@@ -42,7 +42,9 @@ pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
     let mut recovered = match &manifest {
         Some(manifest) => {
             check(job, manifest)?;
-            commit(manifest, &job.sinks)?;
+            if !store.is_committed(manifest.checkpoint)? {
+                commit(manifest, &job.sinks)?;
+            }
             resume(job, store, manifest)?
         }
         None => begin(job, store)?,
@@ -64,7 +66,8 @@ pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
 /// A checkpoint cannot be removed, or a sink cannot be listed.
 pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Result<()> {
     // A damaged manifest is no reason not to start again, but its incarnation is then known from the sinks alone.
-    let mut newest = store.newest().ok().flatten().map(|manifest| manifest.incarnation).max(store.next_incarnation()?.checked_sub(1));
+    let mut newest =
+        store.newest().ok().flatten().map(|manifest| manifest.incarnation).max(store.next_incarnation().unwrap_or(0).checked_sub(1));
     for (_, sink) in sinks {
         newest = newest.max(sink.newest_incarnation()?);
     }

@@ -59,7 +59,7 @@ impl Wake for Parker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.woken.swap(true, Ordering::AcqRel)
+        if !self.woken.swap(true, Ordering::SeqCst)
             && let Some(thread) = self.thread.get()
         {
             thread.unpark();
@@ -131,7 +131,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.end.store(true, Ordering::Release);
+        self.end.store(true, Ordering::SeqCst);
         self.wakers.iter().for_each(Waker::wake_by_ref);
         for thread in self.threads.drain(..) {
             // A panic was caught inside and reported.
@@ -163,8 +163,12 @@ impl Drive {
     }
 
     fn run(&mut self) -> Result<()> {
-        while !self.end.load(Ordering::Acquire) {
-            self.parker.woken.store(false, Ordering::Release);
+        loop {
+            // Cleared before anything is looked at, so that no wake-up is lost.
+            self.parker.woken.swap(false, Ordering::SeqCst);
+            if self.end.load(Ordering::SeqCst) {
+                return Ok(());
+            }
             self.obey()?;
             let now = self.clock.now();
             let mut step = Step::Worked;
@@ -176,12 +180,11 @@ impl Drive {
                 }
             }
             if let Step::Waiting(until) = step
-                && !self.parker.woken.load(Ordering::Acquire)
+                && !self.parker.woken.load(Ordering::SeqCst)
             {
                 park_timeout(until.map_or(LONGEST_SLEEP, |until| sleep(now, until)));
             }
         }
-        Ok(())
     }
 
     fn obey(&mut self) -> Result<()> {

@@ -14,6 +14,7 @@ use tidemill_core::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 const MANIFEST: &str = "manifest.json";
+const COMMITTED: &str = "COMMITTED";
 const FINISHED: &str = "FINISHED";
 const INCARNATION: &str = "INCARNATION";
 const PREFIX: &str = "chk-";
@@ -141,6 +142,22 @@ impl CheckpointStore {
         self.disk.remove_dir(&dir).map_err(failed)
     }
 
+    /// Records that all output of a checkpoint is committed.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn mark_committed(&self, checkpoint: u64) -> Result<()> {
+        self.write(&self.chk(checkpoint).join(COMMITTED), b"")
+    }
+
+    /// Whether all output of a checkpoint is committed.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn is_committed(&self, checkpoint: u64) -> Result<bool> {
+        self.contains(checkpoint, COMMITTED)
+    }
+
     /// Records that the job has finished with this checkpoint.
     ///
     /// # Errors
@@ -231,9 +248,13 @@ impl CheckpointStore {
     }
 
     fn is_complete(&self, checkpoint: u64) -> Result<bool> {
+        self.contains(checkpoint, MANIFEST)
+    }
+
+    fn contains(&self, checkpoint: u64, name: &str) -> Result<bool> {
         let dir = self.chk(checkpoint);
         let entries = self.disk.list(&dir).map_err(|error| Error::storage(format!("listing {}", dir.display())).caused_by(error))?;
-        Ok(entries.contains(&dir.join(MANIFEST)))
+        Ok(entries.contains(&dir.join(name)))
     }
 
     fn chk(&self, checkpoint: u64) -> PathBuf {

@@ -34,6 +34,8 @@ pub struct Operator {
     /// The event-time pass that is going on: all timers up to this fire before anything else is processed.
     event_pass: Option<Timestamp>,
     processing_pass: Option<Timestamp>,
+    /// How many timers a call gets at most: one while a bad timer is searched for.
+    timers_at_once: usize,
     deadlines_in_a_row: u32,
     metrics: Metrics,
 }
@@ -59,6 +61,7 @@ impl Operator {
             Prefetched { values: vec![Default::default(); states.len() - with_entries], entries: vec![Default::default(); with_entries] };
         let reads = Reads { state, tables: Arc::clone(&settings.tables), ..Reads::default() };
         Ok(Self {
+            timers_at_once: settings.batch_rows,
             settings,
             detector,
             reads,
@@ -93,46 +96,58 @@ impl Operator {
                 Err(failure) => {
                     let bad = match self.after_failure(failure)? {
                         Failure::BadRecord { row, reason } if (row as usize) < part.len() => (row as usize, reason),
-                        Failure::BadRecord { row, .. } => (0, format!("the component named row {row} of {} as bad", part.len())),
                         Failure::Fatal(reason) => return Err(self.fatal(&reason)),
                         Failure::Trap(reason) | Failure::Deadline(reason) if part.len() == 1 => (0, reason),
-                        Failure::Trap(_) | Failure::Deadline(_) => {
+                        Failure::BadRecord { row, .. } if part.len() == 1 => (0, format!("the component named row {row} of 1 as bad")),
+                        Failure::Trap(_) | Failure::Deadline(_) | Failure::BadRecord { .. } => {
                             limit = 1;
                             continue;
                         }
                     };
-                    rows.start = self.pass_bad_row(batch, part, bad, env)?;
-                    limit = self.settings.batch_rows;
+                    (rows.start, limit) = self.pass_bad_row(batch, part, bad, env)?;
                 }
             }
         }
-        self.reads.state.expire(env.now)?;
+        // Twice as many places as there can be new keys, so that what expires is removed faster than keys arrive.
+        (0..=batch.len() / 32).try_for_each(|_| self.reads.state.expire(env.now))?;
         env.outputs.flush();
         Ok(())
     }
 
-    /// Applies the rows before the bad one, then hands the bad one to the error policy. Returns the row to go on with.
-    fn pass_bad_row(&mut self, batch: &Batch, part: std::ops::Range<usize>, bad: (usize, String), env: &mut Env<'_>) -> Result<usize> {
+    /// Removes some of what has expired, while there is nothing else to do.
+    ///
+    /// # Errors
+    /// The state cannot be written.
+    pub fn expire(&mut self, now: Timestamp) -> Result<()> {
+        self.reads.state.expire(now)
+    }
+
+    /// Applies the rows before the bad one, then hands the bad one to the error policy. Returns the row to go on with, and how many rows the
+    /// next call may get.
+    fn pass_bad_row(
+        &mut self,
+        batch: &Batch,
+        part: std::ops::Range<usize>,
+        bad: (usize, String),
+        env: &mut Env<'_>,
+    ) -> Result<(usize, usize)> {
         let (offset, reason) = bad;
         let mut start = part.start;
         let bad = part.start + offset;
         while start < bad {
             match self.call_elements(batch, start..bad, env) {
                 Ok(consumed) => start += consumed,
-                // Another failure among the rows before: they are tried again as a batch of their own.
+                // Another failure among the rows before, which says nothing of a row: one by one from here.
                 Err(failure) => {
                     return match self.after_failure(failure)? {
                         Failure::Fatal(reason) => Err(self.fatal(&reason)),
-                        Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) => {
-                            self.bad_record(batch, start, &reason, env)?;
-                            Ok(start + 1)
-                        }
+                        Failure::BadRecord { .. } | Failure::Trap(_) | Failure::Deadline(_) => Ok((start, 1)),
                     };
                 }
             }
         }
         self.bad_record(batch, bad, &reason, env)?;
-        Ok(bad + 1)
+        Ok((bad + 1, self.settings.batch_rows))
     }
 
     /// Calls the detector with the records `rows` and applies the effects.
@@ -179,15 +194,15 @@ impl Operator {
         event.or_else(|| self.processing_pass.map(|horizon| (Domain::Processing, horizon)))
     }
 
-    /// Fires one batch of the pass. Returns the horizon of an event-time pass that has ended with it.
+    /// Fires one batch of the pass. Returns the pass's domain and horizon if it has ended.
     ///
     /// # Errors
     /// The job must fail: see [`OnError`].
     pub fn continue_pass(&mut self, env: &mut Env<'_>) -> Result<Option<(Domain, Timestamp)>> {
         let Some((domain, horizon)) = self.pass() else { return Ok(None) };
-        let limit = self.settings.batch_rows;
-        self.reads.state.due_timers(domain, horizon, limit, &mut self.due)?;
+        self.reads.state.due_timers(domain, horizon, self.timers_at_once, &mut self.due)?;
         if self.due.slot.is_empty() {
+            self.timers_at_once = self.settings.batch_rows;
             match domain {
                 Domain::Event => self.event_pass = None,
                 Domain::Processing => self.processing_pass = None,
@@ -201,26 +216,19 @@ impl Operator {
         outcome.map(|()| None)
     }
 
-    /// Fires due timers; if the call fails, one by one.
+    /// Fires due timers. If the call fails, the pass goes on one by one until the bad timer is found.
     fn fire(&mut self, domain: Domain, due: &DueTimers, env: &mut Env<'_>) -> Result<()> {
-        match self.call_timers(domain, due, env) {
-            Ok(()) => Ok(()),
-            Err(failure) => match self.after_failure(failure)? {
-                Failure::Fatal(reason) => Err(self.fatal(&reason)),
-                _ if due.slot.len() > 1 => {
-                    let mut first = DueTimers::default();
-                    let slot = due.slot.first().copied().unwrap_or(0) as usize;
-                    let time = due.timestamp.first().copied().unwrap_or(0);
-                    first.slots.push(due.slots.get(slot));
-                    first.slot.push(0);
-                    first.timestamp.push(time);
-                    first.horizon = Timestamp(time);
-                    self.fire(domain, &first, env)
-                }
-                Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) => {
-                    self.bad_timer(domain, due, &reason, env)
-                }
-            },
+        let Err(failure) = self.call_timers(domain, due, env) else { return Ok(()) };
+        match self.after_failure(failure)? {
+            Failure::Fatal(reason) => Err(self.fatal(&reason)),
+            _ if due.slot.len() > 1 => {
+                self.timers_at_once = 1;
+                Ok(())
+            }
+            Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) => {
+                self.timers_at_once = self.settings.batch_rows;
+                self.bad_timer(domain, due, &reason, env)
+            }
         }
     }
 

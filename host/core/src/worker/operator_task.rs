@@ -40,7 +40,10 @@ impl OperatorTask {
             return Ok(Turn::Worked);
         }
         match self.input.next() {
-            None => return Ok(Turn::Waiting(self.operator.next_processing_timer().map(|time| time.plus(1)))),
+            None => {
+                self.operator.expire(now)?;
+                return Ok(Turn::Waiting(self.operator.next_processing_timer().map(|time| time.plus(1))));
+            }
             Some(Next::Batch(batch)) => self.operator.process(&batch, &mut Env { now, outputs: &mut self.outputs })?,
             Some(Next::Outcome(outcome)) => self.progress(outcome),
             Some(Next::Barrier(barrier)) => {

@@ -99,7 +99,8 @@ impl SourceTask {
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
         let blocked = self.outputs.blocked();
-        self.watermarks.pass_time(now, !blocked);
+        let rows = if blocked { 0 } else { self.rate.allowed(now, self.settings.batch_rows) };
+        self.watermarks.pass_time(now, rows > 0);
         if blocked || self.stopped || self.ended {
             return Ok(Turn::Waiting(None));
         }
@@ -107,6 +108,10 @@ impl SourceTask {
         if self.settings.source.bounded() && self.splits.iter().all(|open| open.reader.is_none()) {
             self.ended = true;
             events.ended = true;
+            if self.watermarks.is_idle() {
+                // An idle channel's watermark would be ignored.
+                self.outputs.broadcast(&Element::Status(false));
+            }
             self.outputs.broadcast(&Element::Watermark(Timestamp::MAX));
             self.outputs.broadcast(&Element::End);
             return Ok(Turn::Worked);
@@ -114,7 +119,6 @@ impl SourceTask {
         if now < self.quiet_until {
             return Ok(Turn::Waiting(Some(self.quiet_until)));
         }
-        let rows = self.rate.allowed(now, self.settings.batch_rows);
         if rows == 0 || !self.read(rows)? {
             self.quiet_until = now.plus(if rows == 0 { 1 } else { POLL_INTERVAL });
             return Ok(Turn::Waiting(Some(self.quiet_until)));
@@ -138,13 +142,13 @@ impl SourceTask {
             }
             if !self.rows.is_empty() {
                 self.emit(index, id)?;
-                self.tell_progress();
-                return Ok(true);
             }
-            if polled == Polled::End {
-                self.tell_progress();
-                return Ok(true);
+            if polled == Polled::Pending && self.rows.is_empty() {
+                self.watermarks.wait(index);
+                continue;
             }
+            self.tell_progress();
+            return Ok(true);
         }
         Ok(false)
     }
