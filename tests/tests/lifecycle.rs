@@ -195,6 +195,32 @@ fn a_followed_source_takes_new_lines_and_new_files_and_waits_for_half_a_line() {
 }
 
 #[test]
+fn a_worker_without_a_split_does_not_hold_timers_back() {
+    let place = Workplace::new();
+    picky(&place, ", follow: true");
+    place.write("in/a.jsonl", records(&["timer", "pass"]) + "{\"id\": 9, \"ts\": 100000, \"act\": \"pass\"}\n");
+    let set = ["--set", "operators.picky.on_error=dead-letter", "--set", "parallelism=3"];
+    let child = place.start(&[&["run", "job.yaml"][..], &set].concat());
+    // The timer of this component does nothing but fail.
+    wait_until("the timer fires", || place.visible("out/dead").len() == 1);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+}
+
+#[test]
+fn readers_may_take_committed_output_away() {
+    let place = Workplace::larkspur();
+    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
+    wait_for_checkpoint(&place, 3);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+    let taken = place.visible("out/alerts").len();
+    fs::rename(place.path("out/alerts"), place.path("taken")).unwrap();
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed", "finished"]);
+    assert_eq!(taken + place.visible("out/alerts").len(), 9_833);
+}
+
+#[test]
 fn rows_go_in_and_out_as_csv() {
     let place = Workplace::new();
     picky(&place, "");

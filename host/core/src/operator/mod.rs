@@ -348,3 +348,6 @@ fn fatal(error: Error) -> Failure {
 fn kinds(states: &[tidemill_wit::descriptor::StateDescriptor]) -> Vec<StateKind> {
     states.iter().map(|state| state.kind).collect()
 }
+
+#[cfg(test)]
+mod tests;
