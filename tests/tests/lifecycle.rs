@@ -87,6 +87,17 @@ fn a_finished_job_says_so_and_fresh_begins_a_new_incarnation() {
 }
 
 #[test]
+fn a_job_never_touches_the_folder_of_another() {
+    let place = Workplace::larkspur();
+    place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
+    for extra in [&[][..], &["--fresh"]] {
+        let arguments = ["run", "job.yaml", "--set", "name=other", "--data-dir", DATA];
+        place.run(&[&arguments[..], extra].concat()).expect(2, &["stock-out", "other", "--data-dir"]);
+    }
+    place.run(&["run", "job.yaml"]).expect(0, &["has finished already"]);
+}
+
+#[test]
 fn parallelism_may_change_between_runs() {
     let place = Workplace::larkspur();
     for parallelism in ["1", "3", "2"] {
