@@ -112,6 +112,28 @@ impl Workplace {
         place
     }
 
+    /// A folder with a job of one component that passes records on, or misbehaves when they tell it to. It reads `in/*.jsonl`, and writes to
+    /// `out/main` and `out/dead`; checkpoints and restarts follow within milliseconds.
+    ///
+    /// # Panics
+    /// The component is not built.
+    #[must_use]
+    pub fn picky(more_of_the_source: &str) -> Self {
+        let place = Self::new();
+        place.write(
+            "job.yaml",
+            format!(
+                "name: picky\ncheckpoints: {{ interval: 50ms }}\nrestart: {{ strategy: exponential-delay, initial: 10ms, max: 20ms }}\n\
+                 sources:\n  - uid: in\n    file: {{ path: \"in/*.jsonl\", format: json{more_of_the_source} }}\n    timestamp: ts\n\
+                 operators:\n  - uid: picky\n    input: in\n    key_by: [id]\n    component: {}\n\
+                 sinks:\n  - {{ uid: out, input: picky, file: {{ path: out/main, format: json }} }}\n\
+                 \x20 - {{ uid: dead, input: picky.dead-letter, file: {{ path: out/dead, format: json }} }}\n",
+                component("picky").display()
+            ),
+        );
+        place
+    }
+
     /// A path in the folder.
     #[must_use]
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -232,4 +254,21 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[must_use]
 pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Records for the job of [`Workplace::picky`], a line each, numbered from 0.
+#[must_use]
+pub fn records(acts: &[&str]) -> String {
+    let record = |(id, act): (usize, &&str)| format!("{}\n", serde_json::json!({"id": id, "ts": 1000 + id, "act": act}));
+    acts.iter().enumerate().map(record).collect()
+}
+
+/// Sends a signal, such as `-INT`.
+///
+/// # Panics
+/// The process is not there.
+#[expect(clippy::expect_used, reason = "a test cannot go on")]
+pub fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill");
+    assert!(status.success(), "cannot send {name} to the program");
 }

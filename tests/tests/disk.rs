@@ -53,6 +53,37 @@ fn a_full_disk_stops_the_job_with_an_error_and_space_lets_it_go_on() {
     }
 }
 
+/// Fills a disk while the job runs with these options, frees it when the log says this, and lets the job finish by itself.
+fn goes_on_when_space_is_free(full: &str, options: &[&str], said: &str) {
+    let place = Workplace::larkspur();
+    let Some(disk) = SmallDisk::mount(&place, full, "12m") else {
+        eprintln!("this user may not mount a small disk: the test with a real full disk is left out; the simulation has one");
+        return;
+    };
+    let filler = disk.0.join("filler");
+    let child = place.start(&[&["run", "job.yaml", "--set", SLOW], options].concat());
+    wait_until("something is committed", || !place.visible("out/alerts").is_empty());
+    _ = Command::new("dd").arg("if=/dev/zero").arg(format!("of={}", filler.display())).args(["bs=4k"]).output();
+    wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains(said));
+    fs::remove_file(&filler).unwrap();
+    place.finish(child).expect(0, &["No space left on device", "finished"]);
+    place.check_with_oracle();
+    drop(disk);
+}
+
+#[test]
+fn a_job_restarts_until_a_full_disk_has_space() {
+    for full in ["tidemill-data", "out"] {
+        goes_on_when_space_is_free(full, &["--set", "restart.initial=100ms", "--set", "restart.max=200ms"], "the job failed and restarts");
+    }
+}
+
+#[test]
+fn a_job_may_tolerate_failed_checkpoints_and_commits_their_output_later() {
+    let options = ["--set", "checkpoints.tolerable_failures=100000", "--set", "restart.strategy=none"];
+    goes_on_when_space_is_free("tidemill-data", &options, "No space left on device");
+}
+
 #[test]
 fn damaged_checkpoints_are_refused_by_name_and_a_backup_helps() {
     let place = Workplace::larkspur();

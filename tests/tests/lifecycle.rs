@@ -3,17 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::process::{Child, Command};
 
 use serde_json::json;
-use tidemill_tests::cli::{Workplace, component, wait_until};
+use tidemill_tests::cli::{Workplace, component, records, signal, wait_until};
 
 const SLOW: &str = "sources.pos-baskets.max_rate=6000";
 const DATA: &str = "tidemill-data/stock-out";
-
-fn signal(child: &Child, name: &str) {
-    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
-}
 
 fn wait_for_checkpoint(place: &Workplace, at_least: u64) {
     wait_until("a checkpoint completes", || {
@@ -87,6 +82,17 @@ fn a_finished_job_says_so_and_fresh_begins_a_new_incarnation() {
 }
 
 #[test]
+fn a_job_never_touches_the_folder_of_another() {
+    let place = Workplace::larkspur();
+    place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
+    for extra in [&[][..], &["--fresh"]] {
+        let arguments = ["run", "job.yaml", "--set", "name=other", "--data-dir", DATA];
+        place.run(&[&arguments[..], extra].concat()).expect(2, &["stock-out", "other", "--data-dir"]);
+    }
+    place.run(&["run", "job.yaml"]).expect(0, &["has finished already"]);
+}
+
+#[test]
 fn parallelism_may_change_between_runs() {
     let place = Workplace::larkspur();
     for parallelism in ["1", "3", "2"] {
@@ -122,31 +128,9 @@ fn a_job_that_does_not_fit_its_checkpoint_is_refused_and_nothing_changes() {
     place.check_with_oracle();
 }
 
-/// A job of one component that passes records on, or misbehaves when they tell it to.
-fn picky(place: &Workplace, extra: &str) {
-    let component = component("picky");
-    place.write(
-        "job.yaml",
-        format!(
-            "name: picky\ncheckpoints: {{ interval: 50ms }}\nrestart: {{ strategy: exponential-delay, initial: 10ms, max: 20ms }}\n\
-             sources:\n  - uid: in\n    file: {{ path: \"in/*.jsonl\", format: json{extra} }}\n    timestamp: ts\n\
-             operators:\n  - uid: picky\n    input: in\n    key_by: [id]\n    component: {}\n\
-             sinks:\n  - {{ uid: out, input: picky, file: {{ path: out/main, format: json }} }}\n\
-             \x20 - {{ uid: dead, input: picky.dead-letter, file: {{ path: out/dead, format: json }} }}\n",
-            component.display()
-        ),
-    );
-}
-
-fn records(acts: &[&str]) -> String {
-    let record = |(id, act): (usize, &&str)| format!("{}\n", json!({"id": id, "ts": 1000 + id, "act": act}));
-    acts.iter().enumerate().map(record).collect()
-}
-
 #[test]
 fn a_record_that_always_fails_stops_the_job_with_its_place() {
-    let place = Workplace::new();
-    picky(&place, "");
+    let place = Workplace::picky("");
     place.write("in/a.jsonl", records(&["pass", "bad", "pass"]));
     let ended = place.run(&["run", "job.yaml"]);
     ended.expect(1, &["3 times", "in/a.jsonl:32", "this record asked for it", "operator picky"]);
@@ -156,8 +140,7 @@ fn a_record_that_always_fails_stops_the_job_with_its_place() {
 
 #[test]
 fn dead_letters_tell_what_and_where_and_the_rest_is_unharmed() {
-    let place = Workplace::new();
-    picky(&place, "");
+    let place = Workplace::picky("");
     place.write("in/a.jsonl", records(&["pass", "bad", "pass", "trap", "pass", "recurse", "allocate", "timer", "pass", "loop", "pass"]));
     let set = ["--set", "operators.picky.on_error=dead-letter", "--set", "operators.picky.limits.deadline=1s"];
     let memory = ["--set", "operators.picky.limits.memory=16MiB"];
@@ -180,8 +163,7 @@ fn dead_letters_tell_what_and_where_and_the_rest_is_unharmed() {
 
 #[test]
 fn a_followed_source_takes_new_lines_and_new_files_and_waits_for_half_a_line() {
-    let place = Workplace::new();
-    picky(&place, ", follow: true");
+    let place = Workplace::picky(", follow: true");
     place.write("in/a.jsonl", "{\"id\": 1, \"ts\": 1, \"act\": \"pass\"}\n{\"id\": 2, ");
     let child = place.start(&["run", "job.yaml"]);
     wait_until("the first record is out", || place.visible("out/main") == [json!(1)]);
@@ -196,8 +178,7 @@ fn a_followed_source_takes_new_lines_and_new_files_and_waits_for_half_a_line() {
 
 #[test]
 fn a_worker_without_a_split_does_not_hold_timers_back() {
-    let place = Workplace::new();
-    picky(&place, ", follow: true");
+    let place = Workplace::picky(", follow: true");
     place.write("in/a.jsonl", records(&["timer", "pass"]) + "{\"id\": 9, \"ts\": 100000, \"act\": \"pass\"}\n");
     let set = ["--set", "operators.picky.on_error=dead-letter", "--set", "parallelism=3"];
     let child = place.start(&[&["run", "job.yaml"][..], &set].concat());
@@ -222,8 +203,7 @@ fn readers_may_take_committed_output_away() {
 
 #[test]
 fn rows_go_in_and_out_as_csv() {
-    let place = Workplace::new();
-    picky(&place, "");
+    let place = Workplace::picky("");
     let spec = fs::read_to_string(place.path("job.yaml")).unwrap();
     let spec =
         spec.replace("in/*.jsonl\", format: json", "in/*.csv\", format: csv").replace("out/dead, format: json", "out/dead, format: csv");

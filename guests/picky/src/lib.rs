@@ -1,7 +1,7 @@
 //! Misbehaves when a record tells it to: for tests of error policies and limits.
 
 use serde::{Deserialize, Serialize};
-use tidemill_sdk::{Context, Detector, Failure, KeyedProcessFunction, Parameters, Schema, Timer};
+use tidemill_sdk::{Context, Detector, Failure, KeyedProcessFunction, Level, Parameters, Schema, Timer};
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
@@ -42,6 +42,9 @@ impl KeyedProcessFunction for Picky {
         if record.act == "timer" {
             ctx.register_event_time_timer(record.ts);
             return Ok(());
+        }
+        if record.act == "loop" {
+            ctx.log(Level::Info, "looping as asked");
         }
         act(record.act)?;
         ctx.emit(&record.id);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use tidemill_core::schema::validate;
 use tidemill_wit::descriptor::{Descriptor, LaneDescriptor, StateDescriptor, StateKind, TableDescriptor, TtlUpdate};
 use tidemill_wit::schema::TypeTable;
 
@@ -99,7 +100,10 @@ fn table(what: &str, bytes: &[u8]) -> Result<TypeTable, String> {
     if bytes.iter().filter(|byte| NESTING.contains(byte)).count() > MOST_NESTING {
         return Err(format!("the type of {what} has more than {MOST_NESTING} nested types"));
     }
-    TypeTable::from_bytes(bytes).map_err(|why| format!("the type of {what} cannot be read: {why}"))
+    let table = TypeTable::from_bytes(bytes).map_err(|why| format!("the type of {what} cannot be read: {why}"))?;
+    // Everything that walks types later relies on it.
+    validate(&table).map_err(|why| format!("the type of {what} is not sound: {why}"))?;
+    Ok(table)
 }
 
 /// The codes of the types that hold others, as a type table's bytes have them.
@@ -187,6 +191,6 @@ mod tests {
         assert!(![Type::Duration, Type::Named(0)].iter().any(|flat| NESTING.contains(&TypeTable::of(flat.clone()).to_bytes()[1])));
         let deep = |levels: usize| [vec![0], vec![16; levels], vec![0]].concat();
         refused(|d| d.input = deep(10_000_000), "more than 4096 nested types");
-        assert!(super::table("it", &deep(MOST_NESTING)).is_ok());
+        assert!(super::table("it", &deep(MOST_NESTING)).unwrap_err().contains("not sound"), "read, but too deep to be walked");
     }
 }

@@ -105,6 +105,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let _lock = JobLock::acquire(&options.data_dir)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let store = CheckpointStore::open(Arc::clone(&disk), options.data_dir.join("checkpoints"))?;
+    check_owner(spec, &store, options.fresh)?;
     if !options.fresh
         && let Some(checkpoint) = store.finished()?
     {
@@ -119,6 +120,19 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
         forget(&store, &job.sinks)?;
     }
     Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock), gauge: Gauge::new() }.run(observer)
+}
+
+/// Two jobs may not share a folder: one would forget the other's checkpoints, or take its end for its own.
+fn check_owner(spec: &JobSpec, store: &CheckpointStore, fresh: bool) -> Result<()> {
+    // A damaged manifest is no reason not to start again.
+    let newest = if fresh { store.newest().ok().flatten() } else { store.newest()? };
+    match newest {
+        Some(manifest) if manifest.job != spec.name => Err(Error::config(format!(
+            "the job folder holds checkpoints of job {}, not of {}: give each job its own --data-dir",
+            manifest.job, spec.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Fixed by the first checkpoint; until then as the spec says.
