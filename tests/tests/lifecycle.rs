@@ -1,7 +1,5 @@
 //! A job's life on the command line: stopping, resuming, starting again, a second process, changes between runs.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 
 use serde_json::json;
