@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use tidemill_core::Timestamp;
 use tidemill_core::disk::Disk;
 use tidemill_tests::cli::Workplace;
 use tidemill_tests::sim::day::Day;
@@ -57,8 +58,8 @@ fn alerts(day: &Day, shape: Shape) -> BTreeSet<String> {
     let disk = SimDisk::new(1);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let job = stock_out(day, shape, &shared).unwrap();
-    let mut rng = Rng::with_seed(1);
-    assert!(Life::new(&job, &shared, &mut rng).unwrap().run(0, 10_000_000).unwrap());
+    let mut life = Life::start(&job, &shared, Rng::with_seed(1), Timestamp(0), 0).unwrap().unwrap();
+    while life.step().unwrap().is_none() {}
     let mut found = BTreeSet::new();
     for path in disk.list(Path::new(OUTPUTS[0])).unwrap() {
         let text = String::from_utf8(disk.read(&path).unwrap()).unwrap();

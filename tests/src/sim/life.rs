@@ -1,21 +1,29 @@
 //! One life of a simulated process: from recovery to the end, a crash or a failure, step by step under a seeded scheduler.
+//!
+//! It has the parts of the real runtime (workers, checkpoint thread, coordinator), and the queues between them, so that commands and
+//! reports are as late as threads may make them. A worker that waits sleeps until something wakes it, or the clock does.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::Waker;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
 
 use fastrand::Rng;
 use tidemill::runtime::checkpoints::{Checkpoints, Task};
 use tidemill::runtime::job::Job;
-use tidemill::runtime::recovery::recover;
+use tidemill::runtime::recovery::{Recovered, recover};
 use tidemill::store::CheckpointStore;
 use tidemill_core::checkpoint::{Action, Coordinator, Event};
 use tidemill_core::disk::Disk;
-use tidemill_core::worker::{Report, Worker, WorkerSetup, build};
+use tidemill_core::exchange::Barrier;
+use tidemill_core::worker::{Report, Step, Worker, WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
 
-/// Where a life was when it ended.
+/// Where the checkpoints are.
+pub const CHECKPOINTS: &str = "/job/checkpoints";
+
+/// Where a life is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Committing, cleaning and loading what was recovered.
@@ -30,155 +38,232 @@ pub enum Phase {
     Commit,
 }
 
-/// A running process.
-pub struct Life<'a> {
-    job: &'a Job,
-    rng: &'a mut Rng,
-    store: CheckpointStore,
-    workers: Vec<Worker>,
-    coordinator: Coordinator,
-    checkpoints: Option<Checkpoints>,
-    tasks: VecDeque<Task>,
-    now: Timestamp,
-    /// Where the life is.
-    pub phase: Phase,
-    finished: bool,
-    failure: Option<Error>,
+/// How a life ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All input is processed and committed, which is recorded.
+    Finished,
+    /// It has stopped at a checkpoint.
+    Stopped,
 }
 
-impl<'a> Life<'a> {
-    /// A process that has not recovered yet.
+/// A running process.
+pub struct Life {
+    rng: Rng,
+    store: CheckpointStore,
+    workers: Vec<Seat>,
+    coordinator: Coordinator,
+    checkpoints: Checkpoints,
+    /// For the checkpoint thread.
+    tasks: VecDeque<Task>,
+    /// For the coordinator.
+    messages: VecDeque<Message>,
+    now: Timestamp,
+    phase: Phase,
+    tally: Tally,
+    end: Option<Action>,
+}
+
+/// What has become of a life's checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Those whose output was committed.
+    pub committed: u64,
+    /// Those that failed or took too long.
+    pub failed: u64,
+}
+
+/// A worker and its thread's sleeping place.
+struct Seat {
+    worker: Worker,
+    commands: VecDeque<Barrier>,
+    alarm: Arc<Alarm>,
+    /// It sleeps until it is woken or the clock has come this far.
+    asleep: Option<Option<Timestamp>>,
+}
+
+#[derive(Default)]
+struct Alarm(AtomicBool);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+enum Message {
+    Report(u32, Report),
+    Io(Event),
+}
+
+impl Life {
+    /// Recovers, and builds the workers. `None`: the job has finished.
     ///
     /// # Errors
-    /// The disk fails.
-    pub fn new(job: &'a Job, disk: &Arc<dyn Disk>, rng: &'a mut Rng) -> Result<Self> {
-        Ok(Self {
-            job,
-            rng,
-            store: CheckpointStore::open(Arc::clone(disk), PathBuf::from("/job/checkpoints"))?,
-            workers: Vec::new(),
-            coordinator: Coordinator::new(job.checkpoints, job.parallelism, 0, Timestamp(0)),
-            checkpoints: None,
-            tasks: VecDeque::new(),
-            now: Timestamp(0),
-            phase: Phase::Restore,
-            finished: false,
-            failure: None,
-        })
-    }
-
-    /// Lives on for at most that many steps. Returns whether the job has finished.
-    ///
-    /// # Errors
-    /// The job failed, or the disk stopped.
-    pub fn run(&mut self, attempt: u64, steps: u64) -> Result<bool> {
-        if self.store.finished()?.is_some() || self.start(attempt)? {
-            return Ok(true);
+    /// The job cannot be recovered, or the disk fails.
+    pub fn start(job: &Job, disk: &Arc<dyn Disk>, rng: Rng, now: Timestamp, attempt: u64) -> Result<Option<Self>> {
+        let store = CheckpointStore::open(Arc::clone(disk), PathBuf::from(CHECKPOINTS))?;
+        if store.finished()?.is_some() {
+            return Ok(None);
         }
-        for _ in 0..steps {
-            self.step()?;
-            if let Some(failure) = self.failure.take() {
-                return Err(failure);
-            }
-            if self.finished {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Recovers and builds the workers. Returns whether nothing was left to do.
-    fn start(&mut self, attempt: u64) -> Result<bool> {
-        let recovered = recover(self.job, &self.store)?;
+        let recovered = recover(job, &store)?;
         if recovered.end_of_input {
-            self.store.mark_finished(recovered.checkpoint)?;
-            return Ok(true);
+            store.mark_finished(recovered.checkpoint)?;
+            return Ok(None);
         }
-        self.coordinator = Coordinator::new(self.job.checkpoints, self.job.parallelism, recovered.checkpoint, self.now);
-        self.checkpoints = Some(Checkpoints::new(self.store.clone(), self.job, &recovered));
-        let setup = WorkerSetup {
-            wakers: (0..self.job.parallelism).map(|_| Waker::noop().clone()).collect(),
-            queue_capacity: self.job.queue_capacity,
-            backend: Arc::clone(&self.job.backend),
-            splits: recovered.splits,
-            restored: recovered.operators,
-            incarnation: recovered.incarnation,
-            attempt,
-        };
-        self.workers = build(&self.job.graph, &setup)?;
-        self.phase = Phase::Run;
-        Ok(false)
+        let coordinator = Coordinator::new(job.checkpoints, job.parallelism, recovered.checkpoint, now);
+        let checkpoints = Checkpoints::new(store.clone(), job, &recovered);
+        let workers = seats(job, recovered, attempt)?;
+        let (tasks, messages) = Default::default();
+        let (phase, tally, end) = (Phase::Run, Tally::default(), None);
+        Ok(Some(Self { rng, store, workers, coordinator, checkpoints, tasks, messages, now, phase, tally, end }))
     }
 
-    /// Lets one thing happen, whichever the seed picks.
-    fn step(&mut self) -> Result<()> {
-        let choices = self.workers.len() + 2;
-        match self.rng.usize(..choices) {
+    /// Lets one thing happen, whichever the seed picks. Returns the end when it is reached.
+    ///
+    /// # Errors
+    /// The job failed.
+    pub fn step(&mut self) -> Result<Option<End>> {
+        match self.rng.usize(..self.workers.len() * 2 + 3) {
             0 => {
                 self.now = self.now.plus(self.rng.i64(0..3));
-                self.event(Event::Tick)
+                self.event(Event::Tick);
             }
-            1 => self.perform_task(),
-            worker => self.step_worker(worker - 2),
+            1 => self.perform_task()?,
+            2 => self.hear(),
+            worker => self.step_worker((worker - 3) / 2)?,
+        }
+        match self.end.take() {
+            Some(Action::Fail { reason }) => Err(Error::storage(reason)),
+            Some(Action::Finish { checkpoint }) => {
+                self.wind_down();
+                self.store.mark_finished(checkpoint)?;
+                Ok(Some(End::Finished))
+            }
+            Some(_) => {
+                self.wind_down();
+                Ok(Some(End::Stopped))
+            }
+            None => Ok(None),
         }
     }
 
-    fn step_worker(&mut self, index: usize) -> Result<()> {
-        let now = self.now;
-        let Some(worker) = self.workers.get_mut(index) else { return Ok(()) };
-        worker.step(now)?;
-        self.listen(index)
+    /// Asks for a stop at a checkpoint.
+    pub fn stop(&mut self) {
+        self.event(Event::Stop);
     }
 
-    fn listen(&mut self, index: usize) -> Result<()> {
-        while let Some(report) = self.workers.get_mut(index).and_then(Worker::report) {
-            match report {
-                Report::Snapshot(snapshot) => self.tasks.push_back(Task::Persist(snapshot)),
-                Report::EndOfInput => self.event(Event::EndOfInput { worker: u32::try_from(index).unwrap_or(u32::MAX) })?,
+    /// Does what the checkpoint thread was still asked for, as the runtime does when an attempt ends while the process lives on.
+    pub fn wind_down(&mut self) {
+        while let Some(task) = self.tasks.pop_front() {
+            if self.checkpoints.perform(task, self.now).is_err() {
+                self.tasks.clear();
             }
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The time of its clock.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// What has become of its checkpoints so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// As the loop of a worker's thread.
+    fn step_worker(&mut self, index: usize) -> Result<()> {
+        let Some(Seat { worker, commands, alarm, asleep }) = self.workers.get_mut(index) else { return Ok(()) };
+        let woken = alarm.0.swap(false, Ordering::Relaxed);
+        if asleep.is_some_and(|until| !woken && until.is_none_or(|until| until > self.now)) {
+            return Ok(());
+        }
+        if let Some(barrier) = commands.pop_front() {
+            worker.trigger(barrier)?;
+        }
+        *asleep = match worker.step(self.now)? {
+            Step::Waiting(until) if commands.is_empty() => Some(until),
+            _ => None,
+        };
+        while let Some(report) = worker.report() {
+            self.messages.push_back(Message::Report(worker.index(), report));
         }
         Ok(())
     }
 
+    /// As the loop of the checkpoint thread.
     fn perform_task(&mut self) -> Result<()> {
-        let (Some(task), Some(checkpoints)) = (self.tasks.pop_front(), &mut self.checkpoints) else { return Ok(()) };
+        let Some(task) = self.tasks.pop_front() else { return Ok(()) };
         if let Task::Commit { .. } = task {
             self.phase = Phase::Commit;
         }
-        if let Some(event) = checkpoints.perform(task, self.now)? {
-            self.event(event)?;
+        let Some(event) = self.checkpoints.perform(task, self.now)? else { return Ok(()) };
+        match event {
+            Event::Stored { .. } => self.phase = Phase::AfterManifest,
+            Event::Committed { .. } => {
+                self.phase = Phase::Run;
+                self.tally.committed += 1;
+            }
+            _ => {}
         }
+        self.messages.push_back(Message::Io(event));
         Ok(())
     }
 
-    fn event(&mut self, event: Event) -> Result<()> {
+    /// As the loop of the coordinator's thread.
+    fn hear(&mut self) {
+        match self.messages.pop_front() {
+            Some(Message::Report(_, Report::Snapshot(snapshot))) => self.tasks.push_back(Task::Persist(snapshot)),
+            Some(Message::Report(worker, Report::EndOfInput)) => self.event(Event::EndOfInput { worker }),
+            Some(Message::Io(event)) => self.event(event),
+            None => {}
+        }
+    }
+
+    fn event(&mut self, event: Event) {
         for action in self.coordinator.on_event(event, self.now) {
             match action {
                 Action::Trigger(barrier) => {
                     self.phase = Phase::BeforeManifest;
-                    for index in 0..self.workers.len() {
-                        self.workers.get_mut(index).map_or(Ok(()), |worker| worker.trigger(barrier))?;
-                        self.listen(index)?;
+                    for seat in &mut self.workers {
+                        seat.commands.push_back(barrier);
+                        seat.alarm.0.store(true, Ordering::Relaxed);
                     }
                 }
                 Action::Store { checkpoint, end_of_input } => self.tasks.push_back(Task::Store { checkpoint, end_of_input }),
-                Action::Commit { checkpoint } => {
-                    self.phase = Phase::AfterManifest;
-                    self.tasks.push_back(Task::Commit { checkpoint });
-                }
-                Action::Retain { newest } => {
+                Action::Commit { checkpoint } => self.tasks.push_back(Task::Commit { checkpoint }),
+                Action::Retain { newest } => self.tasks.push_back(Task::Retain { newest }),
+                Action::Discard { checkpoint } => {
                     self.phase = Phase::Run;
-                    self.tasks.push_back(Task::Retain { newest });
+                    self.tally.failed += 1;
+                    self.tasks.push_back(Task::Discard { checkpoint });
                 }
-                Action::Discard { checkpoint } => self.tasks.push_back(Task::Discard { checkpoint }),
-                Action::Finish { checkpoint } => {
-                    self.store.mark_finished(checkpoint)?;
-                    self.finished = true;
-                }
-                Action::Stopped { .. } => {}
-                Action::Fail { reason } => self.failure = Some(Error::storage(reason)),
+                Action::Finish { .. } | Action::Stopped { .. } | Action::Fail { .. } => self.end = Some(action),
             }
         }
-        Ok(())
     }
+}
+
+fn seats(job: &Job, recovered: Recovered, attempt: u64) -> Result<Vec<Seat>> {
+    let alarms: Vec<Arc<Alarm>> = (0..job.parallelism).map(|_| Arc::default()).collect();
+    let setup = WorkerSetup {
+        wakers: alarms.iter().map(|alarm| Waker::from(Arc::clone(alarm))).collect(),
+        queue_capacity: job.queue_capacity,
+        backend: Arc::clone(&job.backend),
+        splits: recovered.splits,
+        restored: recovered.operators,
+        incarnation: recovered.incarnation,
+        attempt,
+    };
+    let workers = build(&job.graph, &setup)?.into_iter().zip(alarms);
+    Ok(workers.map(|(worker, alarm)| Seat { worker, commands: VecDeque::new(), alarm, asleep: None }).collect())
 }

@@ -1,6 +1,9 @@
 //! Whole jobs in simulation: the real engine, checkpoints, recovery and sinks, on virtual time and a disk that crashes.
 
+pub mod broken;
 pub mod day;
 pub mod job;
 pub mod life;
+pub mod schedule;
 pub mod source;
+pub mod trouble;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use tidemill::codec::JsonDecoder;
 use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReader};
 use tidemill_core::{Error, Result};
@@ -33,6 +34,7 @@ impl Source for MemorySource {
             split: index,
             position: usize::try_from(split.position).unwrap_or(usize::MAX),
             decoder: JsonDecoder::new(self.input.clone()),
+            rng: Rng::with_seed(split.position),
         }))
     }
 
@@ -46,18 +48,32 @@ struct Reader {
     split: usize,
     position: usize,
     decoder: JsonDecoder,
+    /// Decides how much a poll gives.
+    rng: Rng,
 }
 
 impl SplitReader for Reader {
+    /// Gives as many lines as asked for, or fewer, or none for the time being, as a network does.
     fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
         let lines = self.lines.get(self.split).map_or(&[][..], Vec::as_slice);
-        for line in lines.iter().skip(self.position).take(limit.rows) {
+        let wanted = match self.rng.u8(..32) {
+            0 => 0,
+            1..8 => self.rng.usize(1..=limit.rows.max(1)),
+            _ => limit.rows,
+        };
+        for line in lines.iter().skip(self.position).take(wanted) {
             self.decoder.decode(line.as_bytes(), &mut rows.payload.bytes).map_err(Error::connector)?;
             rows.payload.finish();
             rows.position.push(self.position as u64);
             self.position += 1;
         }
-        Ok(if self.position >= lines.len() { Polled::End } else { Polled::More })
+        Ok(if self.position >= lines.len() {
+            Polled::End
+        } else if wanted == 0 {
+            Polled::Pending
+        } else {
+            Polled::More
+        })
     }
 
     fn position(&self) -> u64 {

@@ -90,7 +90,11 @@ impl DiskFile for OpenFile {
         // A failed write may have written a part.
         state.content(self.content, &self.path)?.write(bytes.get(..fits).unwrap_or(bytes));
         failed?;
-        if fits < bytes.len() { Err(failure(ErrorKind::StorageFull, &self.path, "simulated")) } else { Ok(()) }
+        if fits == bytes.len() {
+            return Ok(());
+        }
+        state.failed += 1;
+        Err(failure(ErrorKind::StorageFull, &self.path, "simulated"))
     }
 
     fn sync(&mut self) -> io::Result<()> {

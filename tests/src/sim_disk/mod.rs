@@ -31,6 +31,8 @@ struct State {
     faults: Faults,
     /// Calls that change something, since the beginning.
     changes: u64,
+    /// Calls that failed because of [`Faults`].
+    failed: u64,
     /// How many crashes there were; files remember in which life they were opened.
     life: u64,
     /// How many more calls that change something succeed before the machine stops.
@@ -47,7 +49,7 @@ impl SimDisk {
     pub fn new(seed: u64) -> Self {
         let (rng, faults) = (Rng::with_seed(seed), Faults::default());
         let folders = BTreeMap::from([(PathBuf::from("/"), Folder::default())]);
-        let state = State { rng, faults, changes: 0, life: 0, stop_after: None, down: false, contents: Vec::new(), folders };
+        let state = State { rng, faults, changes: 0, failed: 0, life: 0, stop_after: None, down: false, contents: Vec::new(), folders };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -62,6 +64,21 @@ impl SimDisk {
         state.life += 1;
         (state.stop_after, state.down) = (None, false);
         state.faults = Faults::default();
+    }
+
+    /// Kills the process that uses the disk, and starts another: the machine runs on, so what was not synced is still there. Ends a stop by
+    /// [`stop_after`](Self::stop_after) and all faults.
+    pub fn kill(&self) {
+        let mut state = self.lock();
+        state.life += 1;
+        (state.stop_after, state.down) = (None, false);
+        state.faults = Faults::default();
+    }
+
+    /// Whether the machine, or the process that uses the disk, has been stopped by [`stop_after`](Self::stop_after).
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        self.lock().down
     }
 
     /// Sets which calls fail from now on.
@@ -79,6 +96,12 @@ impl SimDisk {
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.lock().changes
+    }
+
+    /// The number of calls so far that failed because of [`Faults`].
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.lock().failed
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -196,6 +219,7 @@ impl State {
         }
         self.changes += 1;
         if self.faults.fails(&mut self.rng) {
+            self.failed += 1;
             return Err(failure(self.faults.kind, path, "simulated"));
         }
         Ok(())

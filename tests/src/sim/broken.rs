@@ -1,0 +1,161 @@
+//! Sinks and disks that break a rule on purpose: a simulation that does not notice is worth nothing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidemill_core::Result;
+use tidemill_core::batch::Batch;
+use tidemill_core::disk::{Disk, DiskFile};
+use tidemill_core::sink::{Committable, Prepared, Sink, SinkWriter, WriterTask};
+
+use super::schedule::Fault;
+
+/// Every fault with its name.
+pub const FAULTS: [(&str, Fault); 6] = [
+    ("a sink that commits before the manifest is durable", Fault { sink: hasty, ..Fault::NONE }),
+    ("a restore that does not commit (rule 2)", Fault { sink: forgetful, ..Fault::NONE }),
+    ("checkpoints whose bytes are not synced", Fault { store: without_bytes, ..Fault::NONE }),
+    ("checkpoints whose names are not synced", Fault { store: without_names, ..Fault::NONE }),
+    ("output whose bytes are not synced", Fault { output: without_bytes, ..Fault::NONE }),
+    ("output whose names are not synced", Fault { output: without_names, ..Fault::NONE }),
+];
+
+struct Hasty(Arc<dyn Sink>);
+
+fn hasty(sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
+    Arc::new(Hasty(sink))
+}
+
+impl Sink for Hasty {
+    fn writer(&self, task: WriterTask) -> Result<Box<dyn SinkWriter>> {
+        Ok(Box::new(HastyWriter { writer: self.0.writer(task)?, sink: Arc::clone(&self.0) }))
+    }
+
+    fn commit(&self, committables: &[Committable]) -> Result<()> {
+        self.0.commit(committables)
+    }
+
+    fn clean(&self) -> Result<()> {
+        self.0.clean()
+    }
+
+    fn newest_incarnation(&self) -> Result<Option<u32>> {
+        // The rule that would stop a restart over output without a checkpoint is not what is tested here.
+        Ok(None)
+    }
+}
+
+struct HastyWriter {
+    writer: Box<dyn SinkWriter>,
+    sink: Arc<dyn Sink>,
+}
+
+impl SinkWriter for HastyWriter {
+    fn write(&mut self, batch: &Batch) -> Result<()> {
+        self.writer.write(batch)
+    }
+
+    fn prepare_commit(&mut self, checkpoint: u64) -> Result<Prepared> {
+        let mut prepared = self.writer.prepare_commit(checkpoint)?;
+        if let Some(job) = prepared.job.take() {
+            job()?;
+        }
+        if let Some(committable) = &prepared.committable {
+            self.sink.commit(std::slice::from_ref(committable))?;
+        }
+        Ok(prepared)
+    }
+}
+
+struct Forgetful {
+    sink: Arc<dyn Sink>,
+    /// Whether a writer was made: a restore commits before that.
+    restored: AtomicBool,
+}
+
+fn forgetful(sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
+    Arc::new(Forgetful { sink, restored: AtomicBool::default() })
+}
+
+impl Sink for Forgetful {
+    fn writer(&self, task: WriterTask) -> Result<Box<dyn SinkWriter>> {
+        self.restored.store(true, Ordering::Relaxed);
+        self.sink.writer(task)
+    }
+
+    fn commit(&self, committables: &[Committable]) -> Result<()> {
+        if self.restored.load(Ordering::Relaxed) { self.sink.commit(committables) } else { Ok(()) }
+    }
+
+    fn clean(&self) -> Result<()> {
+        self.sink.clean()
+    }
+
+    fn newest_incarnation(&self) -> Result<Option<u32>> {
+        self.sink.newest_incarnation()
+    }
+}
+
+/// A disk that says that it has synced and has not.
+struct Unsynced {
+    disk: Arc<dyn Disk>,
+    /// Names rather than bytes.
+    names: bool,
+}
+
+fn without_bytes(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    Arc::new(Unsynced { disk, names: false })
+}
+
+fn without_names(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    Arc::new(Unsynced { disk, names: true })
+}
+
+impl Disk for Unsynced {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.disk.create(path)?;
+        if self.names { Ok(file) } else { Ok(Box::new(UnsyncedFile(file))) }
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.disk.read(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        if self.names { Ok(()) } else { self.disk.sync_dir(dir) }
+    }
+}
+
+struct UnsyncedFile(Box<dyn DiskFile>);
+
+impl DiskFile for UnsyncedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
