@@ -1,15 +1,20 @@
-//! The same answer, whatever the parallelism, the batch size and the order of reading.
+//! The same answer, whatever the parallelism, the batch size and the order of reading, from components and from native code.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
+use serde_json::Value;
+use tidemill::guest::{ComponentCache, GuestEngine};
+use tidemill::runtime::{Assembly, Job};
 use tidemill_core::Timestamp;
 use tidemill_core::disk::Disk;
+use tidemill_core::operator::OperatorSettings;
+use tidemill_core::worker::Node;
 use tidemill_tests::cli::Workplace;
 use tidemill_tests::sim::day::Day;
 use tidemill_tests::sim::job::{OUTPUTS, Shape, stock_out};
@@ -17,7 +22,7 @@ use tidemill_tests::sim::life::Life;
 use tidemill_tests::sim_disk::SimDisk;
 
 #[test]
-fn the_components_give_the_batch_answer_at_any_parallelism() {
+fn the_program_gives_the_batch_answer_at_any_parallelism() {
     for parallelism in ["1", "2", "3", "7"] {
         let place = Workplace::larkspur();
         place.run(&["run", "job.yaml", "--set", &format!("parallelism={parallelism}")]).expect(0, &["finished"]);
@@ -26,7 +31,7 @@ fn the_components_give_the_batch_answer_at_any_parallelism() {
 }
 
 #[test]
-fn the_components_give_the_batch_answer_in_any_order_of_files() {
+fn the_program_gives_the_batch_answer_in_any_order_of_files() {
     // The names decide which worker reads a file, and in which order files are opened.
     for order in [[5, 4, 3, 2, 1, 0], [3, 0, 5, 1, 4, 2]] {
         let place = Workplace::larkspur();
@@ -42,31 +47,86 @@ fn the_components_give_the_batch_answer_in_any_order_of_files() {
 }
 
 #[test]
-fn batches_of_one_row_give_the_same_answer_as_batches_of_many() {
-    let day = Day::new(7, 1500, 3);
-    assert!(day.alerts.len() > 15 && !day.late.is_empty());
-    for parallelism in 1..=3 {
-        for (batch_rows, source_rows) in [(1, 1), (1, 1024), (3, 100), (1024, 7), (1024, 1024)] {
-            let shape = Shape { parallelism, queue_capacity: 2, batch_rows, source_rows };
-            assert_eq!(alerts(&day, shape), day.alerts, "{shape:?}");
-        }
+fn native_detectors_give_the_batch_answer_at_any_batch_size() {
+    let place = Workplace::larkspur();
+    let day = larkspur_day(&place);
+    for (parallelism, batch_rows, source_rows) in [(1, 1, 1), (1, 1024, 1024), (2, 1, 1024), (3, 7, 100), (3, 1024, 1)] {
+        let shape = Shape { parallelism, queue_capacity: 1 + batch_rows % 4, batch_rows, source_rows };
+        let disk = SimDisk::new(1);
+        let job = stock_out(&day, shape, &(Arc::new(disk.clone()) as _)).unwrap();
+        check(&day, &run(&job, &disk), OUTPUTS.map(PathBuf::from), &shape);
     }
 }
 
-/// The alerts of an undisturbed run.
-fn alerts(day: &Day, shape: Shape) -> BTreeSet<String> {
-    let disk = SimDisk::new(1);
+#[test]
+fn components_give_the_batch_answer_at_any_batch_size() {
+    let place = Workplace::larkspur();
+    let day = larkspur_day(&place);
+    let engine = GuestEngine::new().unwrap();
+    let cache = ComponentCache::new(place.path("components"));
+    for (parallelism, batch_rows) in [(1, 1), (1, 1024), (3, 1), (2, 100)] {
+        let spec = tidemill::spec::load(&place.path("job.yaml"), &[format!("parallelism={parallelism}")]).unwrap();
+        let disk = SimDisk::new(1);
+        let assembly = Assembly::load(&spec, &engine, Some(&cache)).unwrap();
+        let mut job = assembly.job(128, &(Arc::new(disk.clone()) as _)).unwrap();
+        set_batch_rows(&mut job, batch_rows);
+        let outputs = [place.path("out/alerts"), place.path("out/late")];
+        check(&day, &run(&job, &disk), outputs, &(parallelism, batch_rows));
+    }
+}
+
+/// The day in the folder, whose answer has the counts of the story.
+fn larkspur_day(place: &Workplace) -> Day {
+    let day = Day::read(&place.path("data")).unwrap();
+    let count = |kind: &str| day.alerts.iter().filter(|alert| alert.contains(kind)).count();
+    let late: usize = day.late.values().sum();
+    assert_eq!((day.alerts.len(), count("STOCK_OUT"), count("BOOK_ERROR"), late), (9_833, 6_779, 3_054, 1_141));
+    day
+}
+
+/// The job has its settings in two places.
+fn set_batch_rows(job: &mut Job, batch_rows: usize) {
+    for operator in &mut job.operators {
+        let old = &operator.settings;
+        let mut settings = OperatorSettings::new(&*old.uid, Arc::clone(&old.factory), old.parameters.clone(), old.max_parallelism);
+        settings.tables = Arc::clone(&old.tables);
+        settings.states = old.states.clone();
+        settings.splits = Arc::clone(&old.splits);
+        settings.batch_rows = batch_rows;
+        operator.settings = Arc::new(settings);
+        *job.graph.nodes.get_mut(operator.node).expect("the operator's node") = Node::Operator(Arc::clone(&operator.settings));
+    }
+}
+
+/// Runs an undisturbed job to its end.
+fn run(job: &Job, disk: &SimDisk) -> SimDisk {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let job = stock_out(day, shape, &shared).unwrap();
-    let mut life = Life::start(&job, &shared, Rng::with_seed(1), Timestamp(0), 0).unwrap().unwrap();
+    let mut life = Life::start(job, &shared, Rng::with_seed(1), Timestamp(0), 0).unwrap().unwrap();
     while life.step().unwrap().is_none() {}
-    let mut found = BTreeSet::new();
-    for path in disk.list(Path::new(OUTPUTS[0])).unwrap() {
-        let text = String::from_utf8(disk.read(&path).unwrap()).unwrap();
-        for line in text.lines() {
-            let row: serde_json::Value = serde_json::from_str(line).unwrap();
-            assert!(found.insert(row.to_string()), "{line} is there twice");
+    disk.clone()
+}
+
+/// Compares what is visible with the day's answer.
+fn check(day: &Day, disk: &SimDisk, [alerts, late]: [PathBuf; 2], what: &dyn std::fmt::Debug) {
+    let alerts = rows(disk, &alerts);
+    let distinct: BTreeSet<_> = alerts.iter().cloned().collect();
+    assert_eq!(distinct.len(), alerts.len(), "{what:?}: alerts are there twice");
+    assert!(distinct == day.alerts, "{what:?}: {} of {} alerts are right", distinct.intersection(&day.alerts).count(), distinct.len());
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    rows(disk, &late).into_iter().for_each(|line| *found.entry(line).or_default() += 1);
+    assert!(found == day.late, "{what:?}: the late lines differ");
+}
+
+/// The rows in a folder, without the watermark that a late line saw.
+fn rows(disk: &SimDisk, dir: &Path) -> Vec<String> {
+    let mut rows = Vec::new();
+    for path in disk.list(dir).unwrap() {
+        assert!(!path.file_name().unwrap().to_string_lossy().starts_with('.'), "{} is left over", path.display());
+        for line in String::from_utf8(disk.read(&path).unwrap()).unwrap().lines() {
+            let mut row: Value = serde_json::from_str(line).unwrap();
+            row.as_object_mut().unwrap().remove("watermark");
+            rows.push(row.to_string());
         }
     }
-    found
+    rows
 }

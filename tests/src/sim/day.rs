@@ -1,6 +1,8 @@
-//! A small day of sales, and what it must lead to by a rule written down on its own: per key, sale by sale.
+//! A day of sales, and what it must lead to by a rule written down on its own: per key, sale by sale.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+use std::{fs, io};
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -10,6 +12,7 @@ pub const MORNING: i64 = 1_786_752_000_000;
 /// By how much a record may be behind an earlier one of its split.
 pub const BOUND: i64 = 5 * 60_000;
 const CONFIRM: i64 = 30 * 60_000;
+const BUSINESS_DATE: &str = "2026-08-15";
 
 /// Baskets by split, and the expected output.
 #[derive(Clone, Debug)]
@@ -24,11 +27,8 @@ pub struct Day {
     pub late: BTreeMap<String, usize>,
 }
 
-struct Sale {
-    key: (i64, String),
-    time: i64,
-    units: i64,
-}
+/// Units sold on time, by key and time.
+type Sales = BTreeMap<(i64, String), BTreeMap<i64, i64>>;
 
 impl Day {
     /// A day of about that many baskets.
@@ -37,56 +37,84 @@ impl Day {
         let mut rng = Rng::with_seed(seed);
         let skus = 4 + baskets / 40;
         let keys = (0..2).flat_map(|store| (0..skus).map(move |sku| (store, format!("S{sku}"))));
-        let opening: BTreeMap<_, _> = keys.map(|key| (key, rng.i64(-1..12))).collect();
-        let mut day = Self { splits: vec![Vec::new(); splits], opening: Vec::new(), alerts: BTreeSet::new(), late: BTreeMap::new() };
-        day.opening = opening.iter().map(|((store, sku), level)| json!({"store_id": store, "sku": sku, "opening": level})).collect();
-        let mut sales = Vec::new();
+        let opening = keys.map(|(store, sku)| json!({"store_id": store, "sku": sku, "opening": rng.i64(-1..12)})).collect();
+        let mut lines = vec![Vec::new(); splits];
         let mut now = MORNING;
         for number in 0..baskets {
             now += rng.i64(0..400_000);
             // Times are rounded, so that sales meet each other and deadlines.
             let time = (now - rng.i64(0..BOUND)) / 60_000 * 60_000;
-            let is_late = rng.u8(..12) == 0;
-            let uploaded = time + if is_late { 7_200_000 } else { rng.i64(0..90_000) };
-            let other_day = rng.u8(..15) == 0;
-            let store = rng.i64(0..2);
-            let lines: Vec<_> = (0..rng.usize(1..4)).map(|_| (format!("S{}", rng.usize(..=skus)), rng.i64(1..3))).collect();
+            let uploaded = time + if rng.u8(..12) == 0 { 7_200_000 } else { rng.i64(0..90_000) };
+            let items: Vec<_> =
+                (0..rng.usize(1..4)).map(|_| json!({"sku": format!("S{}", rng.usize(..=skus)), "qty": rng.i64(1..3)})).collect();
             let basket = json!({
-                "basket_id": format!("B{number}"), "store_id": store, "till_id": 1,
-                "business_date": if other_day { "2026-08-14" } else { "2026-08-15" },
-                "event_ts": time, "uploaded_at": uploaded,
-                "lines": lines.iter().map(|(sku, qty)| json!({"sku": sku, "qty": qty})).collect::<Vec<_>>(),
+                "basket_id": format!("B{number}"), "store_id": rng.i64(0..2), "till_id": 1,
+                "business_date": if rng.u8(..15) == 0 { "2026-08-14" } else { BUSINESS_DATE },
+                "event_ts": time, "uploaded_at": uploaded, "lines": items,
             });
             for _ in 0..if rng.u8(..6) == 0 { 2 } else { 1 } {
                 let split = rng.usize(..splits);
-                if let Some(split) = day.splits.get_mut(split) {
+                if let Some(split) = lines.get_mut(split) {
                     split.push(basket.to_string());
                 }
             }
-            for (sku, qty) in lines.into_iter().filter(|_| !other_day) {
-                if is_late {
+        }
+        Self::of(lines, opening)
+    }
+
+    /// A day as the Larkspur generator writes it, a file a split.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read(dir: &Path) -> io::Result<Self> {
+        let text = |name: String| fs::read_to_string(dir.join(name));
+        let splits = (0..larkspur::FILES).map(|file| Ok(text(format!("pos-{file}.jsonl"))?.lines().map(str::to_owned).collect()));
+        let opening = |row: &str| {
+            let mut fields = row.split(',');
+            let (store, sku, opening) = (fields.next()?.parse::<i64>().ok()?, fields.next()?, fields.next()?.parse::<i64>().ok()?);
+            Some(json!({"store_id": store, "sku": sku, "opening": opening}))
+        };
+        let openings = text("opening_stock.csv".to_owned())?.lines().skip(1).filter_map(opening).collect();
+        Ok(Self::of(splits.collect::<io::Result<_>>()?, openings))
+    }
+
+    /// What these lines must lead to.
+    fn of(splits: Vec<Vec<String>>, opening: Vec<Value>) -> Self {
+        let (mut sales, mut late, mut seen) = (Sales::new(), BTreeMap::new(), HashSet::new());
+        for line in splits.iter().flatten() {
+            let basket: Value = serde_json::from_str(line).unwrap_or_default();
+            if !seen.insert(basket["basket_id"].to_string()) || basket["business_date"] != BUSINESS_DATE {
+                continue;
+            }
+            let (time, uploaded) = (int(&basket["event_ts"]), int(&basket["uploaded_at"]));
+            for item in basket["lines"].as_array().into_iter().flatten() {
+                if uploaded - time > 5 * 60_000 {
                     let line = json!({
-                        "basket_id": format!("B{number}"), "store_id": store, "sku": sku, "qty": qty,
+                        "basket_id": basket["basket_id"], "store_id": basket["store_id"], "sku": item["sku"], "qty": item["qty"],
                         "event_ts": time, "uploaded_at": uploaded,
                     });
-                    *day.late.entry(line.to_string()).or_default() += 1;
+                    *late.entry(line.to_string()).or_default() += 1;
                 } else {
-                    sales.push(Sale { key: (store, sku), time, units: qty });
+                    *sales.entry(key(&basket["store_id"], &item["sku"])).or_default().entry(time).or_default() += int(&item["qty"]);
                 }
             }
         }
-        day.alerts = alerts(&opening, &sales);
-        day
+        let levels: BTreeMap<_, _> = opening.iter().map(|row| (key(&row["store_id"], &row["sku"]), int(&row["opening"]))).collect();
+        Self { splits, alerts: alerts(&levels, &sales), opening, late }
     }
 }
 
-fn alerts(opening: &BTreeMap<(i64, String), i64>, sales: &[Sale]) -> BTreeSet<String> {
-    let mut by_key: BTreeMap<&(i64, String), BTreeMap<i64, i64>> = BTreeMap::new();
-    for sale in sales {
-        *by_key.entry(&sale.key).or_default().entry(sale.time).or_default() += sale.units;
-    }
+fn key(store: &Value, sku: &Value) -> (i64, String) {
+    (int(store), sku.as_str().unwrap_or_default().to_owned())
+}
+
+fn int(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default()
+}
+
+fn alerts(opening: &BTreeMap<(i64, String), i64>, sales: &Sales) -> BTreeSet<String> {
     let mut alerts = BTreeSet::new();
-    for (key, times) in by_key {
+    for (key, times) in sales {
         let mut add = |kind: &str, since: i64, at: i64, level: i64| {
             let alert = json!({
                 "kind": kind, "store_id": key.0, "sku": key.1, "since": since, "alert_ts": at, "level": level, "rule_version": 1,
@@ -94,7 +122,7 @@ fn alerts(opening: &BTreeMap<(i64, String), i64>, sales: &[Sale]) -> BTreeSet<St
             alerts.insert(alert.to_string());
         };
         let (mut level, mut empty_since, mut book_error) = (opening.get(key).copied().unwrap_or(0), None::<i64>, false);
-        for (&time, &units) in &times {
+        for (&time, &units) in times {
             if let Some(since) = empty_since.filter(|since| since + CONFIRM < time) {
                 add("STOCK_OUT", since, since + CONFIRM, level);
             }
