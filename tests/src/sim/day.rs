@@ -79,6 +79,7 @@ impl Day {
     }
 
     /// What these lines must lead to.
+    #[expect(clippy::indexing_slicing, reason = "a JSON object gives null for a field that it lacks")]
     fn of(splits: Vec<Vec<String>>, opening: Vec<Value>) -> Self {
         let (mut sales, mut late, mut seen) = (Sales::new(), BTreeMap::new(), HashSet::new());
         for line in splits.iter().flatten() {

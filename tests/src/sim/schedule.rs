@@ -143,7 +143,7 @@ impl Schedule<'_> {
             parallelism: self.rng.u32(1..4),
             queue_capacity: self.rng.usize(1..5),
             batch_rows: 1 << self.rng.usize(..8),
-            source_rows: self.rng.usize(1..40),
+            source_rows: self.rng.usize(1..12),
         };
         let disk = (self.fault.output)(Arc::new(self.disk.clone()));
         let mut job = stock_out(&self.day, shape, &disk)?;

@@ -90,13 +90,14 @@ impl Trouble {
 
 impl When {
     fn random(rng: &mut Rng) -> Self {
-        let phases = [Phase::Run, Phase::BeforeManifest, Phase::AfterManifest];
         match rng.u8(..8) {
             // A restore calls the disk a few times only.
             0 => Self::Call(rng.u64(..20)),
-            1..4 => Self::Call(rng.u64(..200)),
+            1..4 => Self::Call(rng.u64(..120)),
             4 => Self::Step(rng.u64(..3000)),
-            _ => Self::In(phases[rng.usize(..phases.len())], rng.u64(1..60)),
+            5 => Self::In(Phase::Run, rng.u64(1..800)),
+            6 => Self::In(Phase::BeforeManifest, rng.u64(1..800)),
+            _ => Self::In(Phase::AfterManifest, rng.u64(1..100)),
         }
     }
 
