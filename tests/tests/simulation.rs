@@ -1,10 +1,21 @@
 //! Whole jobs under a seeded scheduler, through power cuts, kills, stops, rescales and a disk that tears and refuses writes. A failing seed
 //! is printed; `TIDEMILL_SEED=n` replays it, `TIDEMILL_SEEDS=n` runs more.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use tidemill_core::Timestamp;
+use tidemill_core::disk::Disk;
 use tidemill_tests::cli::number;
 use tidemill_tests::sim::broken::FAULTS;
-use tidemill_tests::sim::life::Phase;
+use tidemill_tests::sim::day::Day;
+use tidemill_tests::sim::job::{OUTPUTS, Shape, stock_out};
+use tidemill_tests::sim::life::{Life, Phase};
 use tidemill_tests::sim::schedule::{Counts, Fault, simulate};
+use tidemill_tests::sim_disk::SimDisk;
 
 const PHASES: [Phase; 5] = [Phase::Restore, Phase::Run, Phase::BeforeManifest, Phase::AfterManifest, Phase::Commit];
 
@@ -35,4 +46,27 @@ fn a_job_that_breaks_a_rule_is_caught() {
         println!("{name}: caught by {caught} of 200 schedules");
         assert!(caught > 5, "{name}: caught by {caught} of 200 schedules");
     }
+}
+
+#[test]
+fn output_that_a_restore_committed_may_be_taken_away() {
+    let disk = SimDisk::new(1);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let shape = Shape { parallelism: 1, queue_capacity: 2, batch_rows: 16, source_rows: 4 };
+    let job = stock_out(&Day::new(1, 200, 1), shape, &shared).unwrap();
+    let start = |attempt| Life::start(&job, &shared, Rng::with_seed(attempt), Timestamp(0), attempt);
+    let parts = || OUTPUTS.iter().flat_map(|dir| disk.list(Path::new(dir)).unwrap()).collect::<Vec<_>>();
+
+    // It dies each time when a manifest is durable, until the next restore has something to commit.
+    for attempt in 0.. {
+        let mut life = start(attempt).unwrap().unwrap();
+        if !parts().is_empty() {
+            break;
+        }
+        while life.phase() != Phase::AfterManifest {
+            life.step().unwrap();
+        }
+    }
+    parts().iter().for_each(|part| disk.take(part));
+    assert!(start(1_000).unwrap().is_some());
 }

@@ -44,6 +44,8 @@ pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
             check(job, manifest)?;
             if !store.is_committed(manifest.checkpoint)? {
                 commit(manifest, &job.sinks)?;
+                // Noted as after any commit: this checkpoint may be restored once more, after a reader has taken the output away.
+                store.mark_committed(manifest.checkpoint)?;
             }
             resume(job, store, manifest)?
         }

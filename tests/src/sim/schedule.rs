@@ -79,6 +79,8 @@ struct Schedule<'a> {
     job: Option<Job>,
     parallelism: u32,
     now: Timestamp,
+    /// The rows that a reader has taken out of each output folder.
+    taken: [Vec<String>; 2],
 }
 
 /// Runs a job through all that the seed has for it until it has finished.
@@ -90,7 +92,7 @@ pub fn simulate(seed: u64, fault: Fault, counts: &mut Counts) -> Result<(), Stri
     let (baskets, splits) = (rng.usize(20..300), rng.usize(1..5));
     let day = Day::new(seed, baskets, splits);
     let disk = SimDisk::new(seed);
-    let mut schedule = Schedule { rng, day, disk, fault, counts, job: None, parallelism: 0, now: Timestamp(0) };
+    let mut schedule = Schedule { rng, day, disk, fault, counts, job: None, parallelism: 0, now: Timestamp(0), taken: Default::default() };
     let outcome = (0..=LIVES).try_for_each(|attempt| match schedule.live(attempt) {
         Ok(false) => Ok(()),
         Ok(true) => Err(None),
@@ -184,6 +186,8 @@ impl Schedule<'_> {
             Err(_) if self.disk.is_down() => return Ok((Outcome::Cut, Phase::Restore)),
             Err(error) => return Ok((Outcome::Failed(error), Phase::Restore)),
         };
+        self.check(false)?;
+        self.take()?;
         let outcome = self.steps(&mut life, trouble);
         self.now = life.now();
         self.counts.checkpoints.committed += life.tally().committed;
@@ -220,10 +224,24 @@ impl Schedule<'_> {
             }
             if life.tally().committed > committed {
                 self.check(false)?;
+                self.take()?;
             }
         }
         // Nothing is wrong with a life whose checkpoints all take too long, so long as the next one gets on.
         if trouble == Trouble::None { Err(format!("the job did not end within {STEPS} steps")) } else { Ok(Outcome::Cut) }
+    }
+
+    /// Now and then a reader takes away what is visible: what was committed is no longer the job's.
+    fn take(&mut self) -> Result<(), String> {
+        if self.rng.u8(..8) > 0 {
+            return Ok(());
+        }
+        for (dir, taken) in OUTPUTS.iter().zip(&mut self.taken) {
+            taken.extend(rows(&self.disk, Path::new(dir))?);
+            let paths = self.disk.list(Path::new(dir)).map_err(|error| error.to_string())?;
+            paths.iter().filter(|path| is_visible(path)).for_each(|path| self.disk.take(path));
+        }
+        Ok(())
     }
 
     fn cut(&mut self, trouble: Trouble, phase: Phase) {
@@ -259,7 +277,7 @@ impl Schedule<'_> {
     /// Whatever is visible is expected and there once; at the end it is everything.
     fn check(&self, finished: bool) -> Result<(), String> {
         let day = &self.day;
-        let alerts = self.visible(OUTPUTS[0])?;
+        let alerts = self.visible(0)?;
         let distinct: BTreeSet<_> = alerts.iter().cloned().collect();
         if distinct.len() != alerts.len() {
             return Err(format!("{} alerts are visible twice", alerts.len() - distinct.len()));
@@ -268,7 +286,7 @@ impl Schedule<'_> {
             return Err(format!("unexpected alert {alert}"));
         }
         let mut late: BTreeMap<String, usize> = BTreeMap::new();
-        for line in self.visible(OUTPUTS[1])? {
+        for line in self.visible(1)? {
             *late.entry(line).or_default() += 1;
         }
         if let Some((line, times)) = late.iter().find(|(line, times)| day.late.get(*line).is_none_or(|expected| *times > expected)) {
@@ -281,21 +299,29 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// The rows in the visible files of a folder, without the watermark that a late line saw.
-    fn visible(&self, dir: &str) -> Result<Vec<String>, String> {
-        let mut rows = Vec::new();
-        let paths = self.disk.list(Path::new(dir)).map_err(|error| error.to_string())?;
-        for path in paths.iter().filter(|path| is_visible(path)) {
-            let bytes = self.disk.read(path).map_err(|error| error.to_string())?;
-            for line in String::from_utf8_lossy(&bytes).lines() {
-                let broken = |what: &dyn std::fmt::Display| format!("{}: {what}: {line}", path.display());
-                let mut row: Value = serde_json::from_str(line).map_err(|error| broken(&error))?;
-                row.as_object_mut().ok_or_else(|| broken(&"not an object"))?.remove("watermark");
-                rows.push(row.to_string());
-            }
-        }
+    /// What readers have seen in an output folder.
+    fn visible(&self, output: usize) -> Result<Vec<String>, String> {
+        let dir = OUTPUTS.get(output).map_or("", |dir| *dir);
+        let mut rows = rows(&self.disk, Path::new(dir))?;
+        rows.extend(self.taken.get(output).into_iter().flatten().cloned());
         Ok(rows)
     }
+}
+
+/// The rows in the visible files of a folder, without the watermark that a late line saw.
+fn rows(disk: &SimDisk, dir: &Path) -> Result<Vec<String>, String> {
+    let mut rows = Vec::new();
+    let paths = disk.list(dir).map_err(|error| error.to_string())?;
+    for path in paths.iter().filter(|path| is_visible(path)) {
+        let bytes = disk.read(path).map_err(|error| error.to_string())?;
+        for line in String::from_utf8_lossy(&bytes).lines() {
+            let broken = |what: &dyn std::fmt::Display| format!("{}: {what}: {line}", path.display());
+            let mut row: Value = serde_json::from_str(line).map_err(|error| broken(&error))?;
+            row.as_object_mut().ok_or_else(|| broken(&"not an object"))?.remove("watermark");
+            rows.push(row.to_string());
+        }
+    }
+    Ok(rows)
 }
 
 fn is_visible(path: &Path) -> bool {

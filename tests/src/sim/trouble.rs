@@ -91,9 +91,9 @@ impl Trouble {
 impl When {
     fn random(rng: &mut Rng) -> Self {
         match rng.u8(..8) {
-            // A restore calls the disk a few times only.
-            0 => Self::Call(rng.u64(..20)),
-            1..4 => Self::Call(rng.u64(..120)),
+            // A restore makes only a few calls.
+            0..2 => Self::Call(rng.u64(..20)),
+            2..4 => Self::Call(rng.u64(..120)),
             4 => Self::Step(rng.u64(..3000)),
             5 => Self::In(Phase::Run, rng.u64(1..800)),
             6 => Self::In(Phase::BeforeManifest, rng.u64(1..800)),

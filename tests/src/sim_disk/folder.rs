@@ -39,6 +39,12 @@ impl Folder {
         self.changes.push(entries);
     }
 
+    /// Removes a name durably, without anything else that is not durable yet.
+    pub(super) fn take(&mut self, name: &OsStr) {
+        self.current.remove(name);
+        self.durable.remove(name);
+    }
+
     pub(super) fn remove_all(&mut self) {
         let names = self.current.keys().cloned().collect::<Vec<_>>();
         names.into_iter().for_each(|name| self.change([(name, None)]));

@@ -81,6 +81,15 @@ impl SimDisk {
         self.lock().down
     }
 
+    /// Removes a file, as another process does: nothing that befalls the job's process and no fault hinders it, and it is durable.
+    pub fn take(&self, path: &Path) {
+        if let Ok((dir, name)) = parts(path)
+            && let Some(folder) = self.lock().folders.get_mut(dir)
+        {
+            folder.take(name);
+        }
+    }
+
     /// Sets which calls fail from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.lock().faults = faults;
