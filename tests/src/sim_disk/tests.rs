@@ -131,3 +131,25 @@ fn folders_and_files_are_told_apart() {
     disk.crash(&mut Rng::with_seed(1));
     assert_eq!(disk.list(Path::new("/a")).unwrap(), [Path::new("/a/x")]);
 }
+
+#[test]
+fn a_kill_keeps_what_was_not_synced_but_closes_files() {
+    let disk = disk();
+    let mut file = disk.create(Path::new("/a/b/x")).unwrap();
+    file.write(b"one").unwrap();
+    disk.stop_after(0);
+    assert!(!disk.is_down() && file.sync().is_err() && disk.is_down());
+    disk.kill();
+    assert_eq!(disk.read(Path::new("/a/b/x")).unwrap(), b"one");
+    assert!(!disk.is_down() && file.write(b"two").is_err());
+}
+
+#[test]
+fn what_was_taken_away_does_not_come_back() {
+    let found = outcomes(|disk| {
+        ["/a/b/x", "/a/b/y"].into_iter().for_each(|path| write(disk, path, b"one", true));
+        disk.sync_dir(Path::new("/a/b")).unwrap();
+        disk.take(Path::new("/a/b/x"));
+    });
+    assert_eq!(found, BTreeSet::from(["y=one".to_owned()]));
+}
