@@ -164,6 +164,7 @@ fn specs_that_are_wrong_are_refused_with_place_and_remedy() {
         (spec.replace("key_by: [id]", "key_by: [id]\n    parameters: { opn: a }"), &["wrong.yaml:10", "opn", "open"]),
         (spec.replace("timestamp: ts", "timestamp: tss"), &["wrong.yaml:5", "tss", "ts"]),
         (spec.replace("timestamp: ts", "timestamp: act"), &["wrong.yaml:5", "act"]),
+        ("name: pass\nsources: []\n".to_owned(), &["wrong.yaml:2", "at least one"]),
         ("name: [".to_owned(), &["wrong.yaml:1"]),
     ];
     for (text, expected) in cases {

@@ -91,6 +91,28 @@ fn a_job_never_touches_the_folder_of_another() {
 }
 
 #[test]
+fn two_sinks_in_one_folder_are_refused_even_behind_a_link() {
+    let place = Workplace::larkspur();
+    fs::create_dir(place.path("out")).unwrap();
+    fs::create_dir(place.path("out/alerts")).unwrap();
+    std::os::unix::fs::symlink("alerts", place.path("out/late")).unwrap();
+    for command in ["validate", "run"] {
+        place.run(&[command, "job.yaml"]).expect(2, &["job.yaml:", "alerts-file", "late-file", "same folder"]);
+    }
+    assert!(place.names("out/alerts").is_empty());
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_no_job() {
+    let place = Workplace::larkspur();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let run = |arguments: &[&str]| place.command(arguments).stderr(full()).stdout(full()).status().unwrap().code();
+    assert_eq!(run(&["run", "job.yaml"]), Some(0));
+    place.check_with_oracle();
+    assert_eq!(run(&["validate", "absent.yaml"]), Some(2));
+}
+
+#[test]
 fn parallelism_may_change_between_runs() {
     let place = Workplace::larkspur();
     for parallelism in ["1", "3", "2"] {

@@ -70,16 +70,18 @@ impl<'a> MakeWriter<'a> for Terminal {
 }
 
 impl Write for Terminal {
-    /// Writes a line above the live view.
+    /// Writes a line above the live view. A log that cannot be written, because its reader has gone or its disk is full, is no reason to
+    /// stop a job; and told of a failure, the subscriber would complain on standard error, which panics.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match &self.bars {
+        _ = match &self.bars {
             Some(bars) => bars.suspend(|| io::stderr().write_all(line)),
             None => io::stderr().write_all(line),
-        }?;
+        };
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        _ = io::stderr().flush();
+        Ok(())
     }
 }

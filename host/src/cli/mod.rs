@@ -76,7 +76,7 @@ pub fn main() -> ExitCode {
 fn report(error: &Error, format: LogFormat) -> ExitCode {
     match format {
         LogFormat::Json => tracing::error!("{}", error.chain()),
-        LogFormat::Text => error.chain().lines().for_each(|line| eprintln!("error: {line}")),
+        LogFormat::Text => error.chain().lines().for_each(|line| _ = writeln!(io::stderr(), "error: {line}")),
     }
     ExitCode::from(exit_code(error.kind()))
 }

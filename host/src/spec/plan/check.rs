@@ -66,7 +66,8 @@ fn check_folders(spec: &JobSpec, problems: &mut Problems) {
     let mut seen: HashMap<PathBuf, &str> = HashMap::new();
     for sink in &spec.sinks {
         let SinkConnector::File(file) = &sink.connector;
-        if let Some(other) = seen.insert(normal(&file.dir.value), &sink.uid.value).filter(|_| !file.dir.value.as_os_str().is_empty()) {
+        if let Some(other) = seen.insert(real(&normal(&file.dir.value)), &sink.uid.value).filter(|_| !file.dir.value.as_os_str().is_empty())
+        {
             let message = format!("the sinks `{other}` and `{}` write to the same folder: give each its own", sink.uid.value);
             problems.add(&file.dir.at, message);
         }
@@ -86,6 +87,12 @@ fn normal(path: &Path) -> PathBuf {
         }
     }
     normal
+}
+
+/// The path with links followed, as far as it exists: a link must not hide that two folders are one.
+fn real(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|part| Some((part, std::fs::canonicalize(part).ok()?)));
+    existing.and_then(|(part, real)| Some(real.join(path.strip_prefix(part).ok()?))).unwrap_or_else(|| path.to_owned())
 }
 
 fn edges(spec: &JobSpec, parts: &[Part], complete: bool, problems: &mut Problems) -> Vec<Edge> {

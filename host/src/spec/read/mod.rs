@@ -46,6 +46,9 @@ pub(super) fn job(root: &Node, text: &Text<'_>, problems: &mut Problems) -> Opti
         operators: list(&fields, "operators", problems, |node, problems| operator::operator(node, text, problems)),
         sinks: list(&fields, "sinks", problems, |node, problems| graph::sink(node, text, problems)),
     };
+    if let Some(node) = sources.filter(|_| spec.sources.is_empty() && problems.is_empty()) {
+        problems.add(&node.at, "`sources`: a job needs at least one");
+    }
     check_parallelism(&spec, &fields, problems);
     Some(spec)
 }
