@@ -9,6 +9,8 @@ mod operator_task;
 mod sink_task;
 mod snapshot;
 mod source_task;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
