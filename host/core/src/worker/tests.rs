@@ -2,7 +2,8 @@ mod rig;
 
 use rig::{Options, World, restart, step};
 
-use super::{Report, Step, Worker, WorkerSnapshot};
+use super::{Clocks, Report, Step, Worker, WorkerSnapshot};
+use crate::Timestamp;
 use crate::exchange::Barrier;
 
 /// Steps until nothing more happens.
@@ -83,4 +84,17 @@ fn a_batch_that_leads_to_much_is_processed_in_parts_and_is_one_batch_all_the_sam
     assert_eq!(written[..elements.len()], elements);
     assert!(first >= elements.len() && snapshot(&mut worker).is_some());
     assert_eq!(written.iter().filter(|line| line.starts_with("p ")).count(), 7);
+}
+
+#[test]
+fn a_source_reads_on_while_processing_time_stands_still() {
+    let world = World::of([(1, 1)]);
+    let mut worker = world.start(Options::default(), None).remove(0);
+    let mut at = |steady| while worker.step(Clocks { processing: Timestamp(500), steady: Timestamp(steady) }).unwrap() == Step::Worked {};
+    at(0);
+    world.records.lock().unwrap().push((1, 2));
+    at(1);
+    assert_eq!(world.written(), ["e 1 1 @500"]);
+    at(20);
+    assert_eq!(world.written(), ["e 1 1 @500", "e 1 2 @500", "t 1 1 @1"]);
 }

@@ -22,13 +22,13 @@ use crate::{Result, Timestamp};
 
 /// What can be chosen.
 #[derive(Clone, Copy)]
-pub struct Options {
-    pub workers: usize,
-    pub batch_rows: usize,
+pub(super) struct Options {
+    pub(super) workers: usize,
+    pub(super) batch_rows: usize,
     /// Outputs per record, each of so many bytes.
-    pub fan_out: (usize, usize),
+    pub(super) fan_out: (usize, usize),
     /// The time of a processing-time timer that each record registers.
-    pub processing_timer: Option<i64>,
+    pub(super) processing_timer: Option<i64>,
 }
 
 impl Default for Options {
@@ -39,23 +39,23 @@ impl Default for Options {
 
 /// What is there to read, and what has been written: keys and times.
 #[derive(Clone, Default)]
-pub struct World {
-    pub records: Arc<Mutex<Vec<(i64, i64)>>>,
+pub(super) struct World {
+    pub(super) records: Arc<Mutex<Vec<(i64, i64)>>>,
     written: Arc<Mutex<Vec<String>>>,
 }
 
 impl World {
-    pub fn of(records: impl IntoIterator<Item = (i64, i64)>) -> Self {
+    pub(super) fn of(records: impl IntoIterator<Item = (i64, i64)>) -> Self {
         Self { records: Arc::new(Mutex::new(records.into_iter().collect())), ..Self::default() }
     }
 
     /// A line a record (`e`: from an element, with the processing time; `t`: from a timer, with the watermark), `|` for a barrier.
-    pub fn written(&self) -> Vec<String> {
+    pub(super) fn written(&self) -> Vec<String> {
         self.written.lock().unwrap().clone()
     }
 
     /// Workers that start from nothing, or from a snapshot.
-    pub fn start(&self, options: Options, from: Option<Restart>) -> Vec<Worker> {
+    pub(super) fn start(&self, options: Options, from: Option<Restart>) -> Vec<Worker> {
         let (splits, restored) = from.map_or_else(
             || (vec![Split { id: 0, name: "0".to_owned(), position: 0, finished: false }], None),
             |from| (from.splits, Some(from.operator)),
@@ -113,13 +113,13 @@ fn record(name: &str, fields: &[(&str, Type)]) -> TypeTable {
 }
 
 /// What workers restart from.
-pub struct Restart {
+pub(super) struct Restart {
     splits: Vec<Split>,
     operator: RestoredOperator,
 }
 
 /// The one worker's snapshot, as a restore reads it.
-pub fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
+pub(super) fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
     let bytes = snapshot.state();
     let Snapshot { operators, .. } = Snapshot::parse(&bytes).unwrap();
     let part = operators.first().unwrap();
@@ -258,6 +258,6 @@ fn tell(effects: &mut Effects, row: u32, time: i64, seen: &(&str, i64, i64, i64,
 }
 
 /// Steps a worker once, at this time.
-pub fn step(worker: &mut Worker, now: i64) -> super::super::Step {
+pub(super) fn step(worker: &mut Worker, now: i64) -> super::super::Step {
     worker.step(Timestamp(now)).unwrap()
 }
