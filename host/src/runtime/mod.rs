@@ -2,6 +2,7 @@
 
 pub mod assemble;
 pub mod checkpoints;
+pub mod doing;
 pub mod job;
 pub mod progress;
 pub mod recovery;
@@ -9,6 +10,7 @@ pub mod restart;
 
 mod attempt;
 mod connectors;
+
 mod gauge;
 mod io;
 mod threads;
@@ -119,7 +121,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     if options.fresh {
         forget(&store, &job.sinks)?;
     }
-    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock), gauge: Gauge::new() }.run(observer)
+    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock::default()), gauge: Gauge::new() }.run(observer)
 }
 
 /// Two jobs may not share a folder: one would forget the other's checkpoints, or take its end for its own.
@@ -173,7 +175,7 @@ impl Life<'_> {
                 Err(failure) => failure,
             };
             repeated.check(&failure)?;
-            let Some(delay) = backoff.on_failure(self.clock.now(), fastrand::f64()) else {
+            let Some(delay) = backoff.on_failure(self.clock.steady(), fastrand::f64()) else {
                 return Err(failure
                     .while_doing(format!("the job {} has failed, and its restart strategy allows no further restart", self.job.name)));
             };
@@ -234,8 +236,8 @@ impl Life<'_> {
 
     /// Waits before a restart; returns whether to restart at all.
     fn sleep(&self, millis: i64) -> bool {
-        let end = self.clock.now().plus(millis);
-        while self.clock.now() < end {
+        let end = self.clock.steady().plus(millis);
+        while self.clock.steady() < end {
             if self.control.stop_requested() {
                 return false;
             }

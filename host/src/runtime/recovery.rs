@@ -12,6 +12,7 @@ use tidemill_core::worker::RestoredOperator;
 use tidemill_core::{Error, Result};
 
 use super::checkpoints::commit;
+use super::doing::Doing;
 use super::job::{Job, JobOperator};
 use crate::store::CheckpointStore;
 
@@ -43,9 +44,8 @@ pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
         Some(manifest) => {
             check(job, manifest)?;
             if !store.is_committed(manifest.checkpoint)? {
-                commit(manifest, &job.sinks)?;
                 // Noted as after any commit: this checkpoint may be restored once more, after a reader has taken the output away.
-                store.mark_committed(manifest.checkpoint)?;
+                commit(store, manifest, &job.sinks, &Doing::default())?;
             }
             resume(job, store, manifest)?
         }

@@ -9,7 +9,7 @@ use crate::schema::FieldPath;
 use crate::schema::lanes::encode_invalid;
 use crate::source::{InvalidRow, Limit, Polled, Source, SourceRows, Split, SplitNames, SplitReader};
 use crate::watermark::{Progress, SplitWatermarks, Strategy};
-use crate::{Result, Timestamp};
+use crate::{Error, Result, Timestamp};
 
 /// How long a source without records waits before it looks again, in milliseconds.
 const POLL_INTERVAL: i64 = 20;
@@ -164,6 +164,9 @@ impl SourceTask {
     /// Gives the records their times and sends them; those without a valid time join the invalid ones.
     fn emit(&mut self, index: usize, split: u32) -> Result<()> {
         let mut rows = std::mem::take(&mut self.rows);
+        if !rows.payload.fits(0) {
+            return Err(Error::connector(format!("source {}: a record is larger than 4 GiB when decoded", self.settings.uid)));
+        }
         self.records += rows.len() as u64;
         self.rate.spend(rows.len());
         let source = self.settings.index;

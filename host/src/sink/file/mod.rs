@@ -14,6 +14,7 @@ use tidemill_core::disk::Disk;
 use tidemill_core::sink::{Committable, Sink, SinkWriter, WriterTask};
 use tidemill_core::{Error, Result};
 
+use self::commit::Attempt;
 use self::writer::PartWriter;
 
 /// Where to write and how.
@@ -68,7 +69,11 @@ impl Sink for FileSink {
     }
 
     fn commit(&self, committables: &[Committable]) -> Result<()> {
-        self.folder.commit(committables)
+        self.folder.commit(committables, Attempt::First)
+    }
+
+    fn commit_again(&self, committables: &[Committable]) -> Result<()> {
+        self.folder.commit(committables, Attempt::Again)
     }
 
     fn clean(&self) -> Result<()> {
