@@ -14,7 +14,7 @@ use super::checkpoints::{Checkpoints, Task};
 use super::gauge::Gauge;
 use super::io::IoThread;
 use super::job::Job;
-use super::recovery::{Recovered, add_new};
+use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
 use super::{Control, Observer};
 use crate::clock::Clock;
@@ -208,10 +208,9 @@ impl<'a> Attempt<'a> {
             if source.bounded() {
                 continue;
             }
-            let names =
-                source.discover().map_err(|error| Error::connector(format!("looking for new splits of source {uid}")).caused_by(error))?;
-            let added = add_new(known, names);
-            for split in known.iter().skip(known.len() - added) {
+            let before = known.len();
+            source.discover(known).map_err(|error| Error::connector(format!("looking for new splits of source {uid}")).caused_by(error))?;
+            for split in known.iter().skip(before) {
                 self.crew.tell(split.id as usize % self.crew.len().max(1), Command::Assign(index, split.clone()));
             }
         }

@@ -1,9 +1,11 @@
-//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` beside them.
+//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` and `OWNER` beside them.
 //!
 //! Every file is written under another name, made durable, renamed, and its folder made durable. A checkpoint exists once its manifest
 //! does; a folder without one is what an unfinished checkpoint left.
 
 pub mod lock;
+
+mod owner;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

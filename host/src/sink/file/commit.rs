@@ -52,7 +52,7 @@ impl Part {
         let part = serde_json::from_str::<Self>(text)
             .map_err(|error| Error::corrupt(format!("the checkpoint describes no part of a file sink: `{text}`")).caused_by(error))?;
         // Names come back from storage: they must not lead out of the folder.
-        if name::is_hidden(&part.hidden)
+        if name::job_of(&part.hidden).is_some()
             && name::checkpoint_of(&part.visible).is_some()
             && is_plain(&part.hidden)
             && is_plain(&part.visible)
