@@ -22,7 +22,7 @@ use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 use tracing::{info, warn};
 
-pub use assemble::Assembly;
+pub use assemble::{Assembly, Rig};
 pub use job::Job;
 pub use progress::Progress;
 

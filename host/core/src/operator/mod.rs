@@ -10,7 +10,7 @@ use tidemill_wit::columns::BlobsBuf;
 use tidemill_wit::descriptor::StateKind;
 
 pub use failure::OnError;
-pub use settings::{BATCH_ROWS, Metrics, OperatorSettings};
+pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
 
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
@@ -245,7 +245,7 @@ impl Operator {
         let consumed = self.after_call(outcome, due.slot.len())?;
         self.reads.state.remove_timers(domain, due, consumed).map_err(fatal)?;
         self.metrics.timers_fired += consumed as u64;
-        self.apply(env, |_| Origin::NONE)
+        self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))
     }
 
     fn before_call(&mut self, now: Timestamp) -> Result<Arc<SlotKeys>, Failure> {

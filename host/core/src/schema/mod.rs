@@ -14,12 +14,14 @@ pub mod key;
 
 pub mod describe;
 pub mod key_text;
+pub mod difference;
 pub mod same;
 
 pub mod json;
 pub mod lanes;
 
 pub use describe::describe;
+pub use difference::difference;
 pub use field::FieldPath;
 pub use json::JsonEncoder;
 pub use key::{KeyEncoder, same_key};
