@@ -16,9 +16,9 @@ pub mod report;
 mod run;
 mod source;
 
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use tidemill_core::{Error, Result};
@@ -50,7 +50,7 @@ pub fn run(options: &Options) -> Result<Report> {
         return Err(Error::config(format!("there is no file *.case.yaml in {}", paths.join(", "))));
     }
     let components = Components::new(GuestEngine::new()?, options.components.clone());
-    let mut cases = in_parallel(&files, |file| report_on(file, &components, options.filter.as_deref()))?;
+    let mut cases = in_parallel(&files, |file: &PathBuf| report_on(file, &components, options.filter.as_deref()))?;
     let cases: Vec<CaseReport> = cases.drain(..).flatten().collect();
     match &options.filter {
         Some(filter) if cases.is_empty() => Err(Error::config(format!("no case has `{filter}` in its file or name"))),
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<Report> {
 }
 
 /// Runs the case in a file; nothing if the filter leaves it out.
-fn report_on(file: &PathBuf, components: &Components, filter: Option<&str>) -> Option<CaseReport> {
+fn report_on(file: &Path, components: &Components, filter: Option<&str>) -> Option<CaseReport> {
     let shown = file.display().to_string();
     let wanted = |name: &str| filter.is_none_or(|filter| shown.contains(filter) || name.contains(filter));
     let context = Context { component: &|name| components.find(name), metrics: &metrics::names() };
@@ -75,11 +75,11 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
     let results: Mutex<Vec<(usize, R)>> = Mutex::default();
     let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
     let work = || {
-        while let index = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(item) = items.get(index)
-        {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return };
             let result = work(item);
-            results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
+            results.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
         }
     };
     thread::scope(|scope| {
@@ -87,9 +87,9 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
             let spawned = thread::Builder::new().name("case".to_owned()).stack_size(WORKER_STACK).spawn_scoped(scope, work);
             spawned.map_err(|error| Error::config("starting a thread for the cases").caused_by(error))?;
         }
-        Ok(())
+        Ok::<(), Error>(())
     })?;
-    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(index, _)| *index);
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }

@@ -88,7 +88,10 @@ mod tests {
             (note(&[("text", Type::String)]), "field `count` of type u32 is gone"),
             (note(&[("text", Type::String), ("count", Type::I64)]), "field `count` was u32 and is i64"),
             (note(&[("text", Type::String), ("count", Type::U32), ("tag", Type::String)]), "field `tag` of type string is new"),
-            (note(&[("count", Type::U32), ("text", Type::String)]), "its fields were in the order text, count and are in the order count, text"),
+            (
+                note(&[("count", Type::U32), ("text", Type::String)]),
+                "its fields were in the order text, count and are in the order count, text",
+            ),
             (TypeTable::of(Type::I64), "it was {text: string, count: u32} and is i64"),
         ];
         for (now, expected) in cases {

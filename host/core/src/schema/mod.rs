@@ -13,8 +13,8 @@ pub mod field;
 pub mod key;
 
 pub mod describe;
-pub mod key_text;
 pub mod difference;
+pub mod key_text;
 pub mod same;
 
 pub mod json;

@@ -12,17 +12,8 @@ use crate::spec::tree::{Entry, Node, Value};
 
 /// The fields of a case that are those of an operator in a job spec.
 const OPERATOR: &[&str] = &["component", "key_by", "parameters", "tables", "states", "on_error"];
-const RESTORE: &[&str] = &[
-    "from",
-    "parallelism",
-    "max_parallelism",
-    "backend",
-    "component",
-    "parameters",
-    "tables",
-    "states",
-    "allow_non_restored_state",
-];
+const RESTORE: &[&str] =
+    &["from", "parallelism", "max_parallelism", "backend", "component", "parameters", "tables", "states", "allow_non_restored_state"];
 
 /// What is tested.
 #[derive(Clone, Debug)]

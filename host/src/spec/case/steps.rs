@@ -80,8 +80,11 @@ fn action(Entry { key, key_at, node }: &Entry, with: (&Text<'_>, &Context<'_>), 
         "savepoint" => Action::Savepoint(text(problems)?),
         "restore" => Action::Restore(Box::new(setup::restore(node, with, problems)?)),
         "swap" => {
-            Fields::of(node, "`swap`", &["component", "parameters", "tables", "states", "allow_non_restored_state"], problems)?
-                .required("component", "the component to go on with", problems)?;
+            Fields::of(node, "`swap`", &["component", "parameters", "tables", "states", "allow_non_restored_state"], problems)?.required(
+                "component",
+                "the component to go on with",
+                problems,
+            )?;
             Action::Swap
         }
         "end" => nothing(node, name, Action::End, problems)?,
