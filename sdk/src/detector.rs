@@ -1,6 +1,7 @@
 //! A detector is a struct of handles: its states, side outputs, tables and parameters.
 
-use tidemill_wit::descriptor::{Descriptor, TtlUpdate};
+use tidemill_wit::descriptor::{Descriptor, StateDescriptor, StateKind, TtlUpdate};
+use tidemill_wit::schema::TypeTable;
 
 use crate::Failure;
 use crate::effects::Writes;
@@ -49,7 +50,7 @@ pub trait Detector: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handle, so it cannot be a field of a detector",
     label = "not a handle",
-    note = "handles are ValueState, MapState, ListState, SideOutput, Table and Parameters",
+    note = "handles are ValueState, ListState, MapState, ReducingState, AggregatingState, SideOutput, Table and Parameters",
     note = "a plain field: mark it #[detector(skip)]; a new instance then has its Default"
 )]
 pub trait Handle: Sized {
@@ -86,6 +87,16 @@ pub struct FieldOptions {
     pub ttl: Option<i64>,
     /// What renews it.
     pub ttl_update: TtlUpdate,
+    /// The job spec may leave it out (a table).
+    pub optional: bool,
+}
+
+impl FieldOptions {
+    /// Describes a state without entry keys.
+    pub(crate) fn state(&self, kind: StateKind, value: TypeTable) -> StateDescriptor {
+        let Self { name, ttl, ttl_update, .. } = *self;
+        StateDescriptor { name: name.to_owned(), kind, value, entry_key: None, ttl, ttl_update }
+    }
 }
 
 /// Numbers the handles of a new instance in the order of their fields, as the descriptor does.

@@ -3,6 +3,7 @@
 //! Its public items are for [`export!`](crate::export!), not for use by hand.
 
 use tidemill_wit::columns::{self, BlobsBuf};
+use tidemill_wit::descriptor;
 
 use self::bindings::tidemill::process::{collector, keyed_state, reference_tables, telemetry, types};
 pub use self::bindings::{Context, Descriptor, Elements, Failure, Guest, Timers};
@@ -43,7 +44,6 @@ impl<D: KeyedProcessFunction> Instance<D> {
     #[must_use]
     pub fn describe() -> Descriptor {
         let descriptor = Runner::<D>::describe();
-        let table = |name: String, schema: Vec<u8>, key_schema: Vec<u8>| types::SchemaDescriptor { name, schema, key_schema };
         Descriptor {
             name: descriptor.name,
             version: descriptor.version,
@@ -52,8 +52,8 @@ impl<D: KeyedProcessFunction> Instance<D> {
             key: descriptor.key.map(|key| key.to_bytes()).unwrap_or_default(),
             parameters: descriptor.parameters.to_bytes(),
             states: descriptor.states.into_iter().map(state).collect(),
-            lanes: descriptor.lanes.into_iter().map(|lane| table(lane.name, lane.schema.to_bytes(), Vec::new())).collect(),
-            tables: descriptor.tables.into_iter().map(|rows| table(rows.name, rows.row.to_bytes(), rows.key.to_bytes())).collect(),
+            lanes: descriptor.lanes.into_iter().map(lane).collect(),
+            tables: descriptor.tables.into_iter().map(table).collect(),
         }
     }
 
@@ -186,7 +186,16 @@ fn parameter(column: &BlobsBuf) -> types::BlobsParam<'_> {
     types::BlobsParam { bytes: &column.bytes, ends: &column.ends }
 }
 
-fn state(state: tidemill_wit::descriptor::StateDescriptor) -> types::StateDescriptor {
+fn lane(lane: descriptor::LaneDescriptor) -> types::LaneDescriptor {
+    types::LaneDescriptor { name: lane.name, schema: lane.schema.to_bytes() }
+}
+
+fn table(table: descriptor::TableDescriptor) -> types::TableDescriptor {
+    let (schema, key_schema) = (table.row.to_bytes(), table.key.to_bytes());
+    types::TableDescriptor { name: table.name, schema, key_schema, optional: u8::from(table.optional) }
+}
+
+fn state(state: descriptor::StateDescriptor) -> types::StateDescriptor {
     types::StateDescriptor {
         name: state.name,
         kind: state.kind as u8,

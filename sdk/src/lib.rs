@@ -40,7 +40,9 @@ pub use host::Level;
 pub use output::SideOutput;
 pub use parameters::Parameters;
 pub use schema::Schema;
-pub use state::{ListState, MapState, ValueState};
+pub use state::{
+    AggregateFunction, AggregatingState, ListState, MapState, MergingAggregateFunction, ReduceFunction, ReducingState, ValueState,
+};
 pub use table::Table;
 pub use tidemill_sdk_derive::{Detector, Schema};
 pub use timers::{TimeDomain, Timer};

@@ -14,7 +14,8 @@ use crate::schema::table_of;
 use crate::{Context, Failure, Schema, ordered};
 
 /// Immutable rows `R`, looked up by key `K`. The job spec gives the table, named by its field (or `#[table(name = "..")]`), a file; its key
-/// columns make the key in their order, the other columns are found by the names of `R`'s fields.
+/// columns make the key in their order, the other columns are found by the names of `R`'s fields. With `#[table(optional)]` the job spec may leave
+/// the table out: it is then empty.
 pub struct Table<K, R> {
     name: &'static str,
     table: u8,
@@ -45,7 +46,8 @@ impl<K: Schema, R: Schema + DeserializeOwned> Table<K, R> {
 
 impl<K: Schema, R: Schema + DeserializeOwned> Handle for Table<K, R> {
     fn describe(options: &FieldOptions, descriptor: &mut Descriptor) {
-        let table = TableDescriptor { name: options.name.to_owned(), row: table_of::<R>(), key: table_of::<K>() };
+        let FieldOptions { name, optional, .. } = *options;
+        let table = TableDescriptor { name: name.to_owned(), row: table_of::<R>(), key: table_of::<K>(), optional };
         descriptor.tables.push(table);
     }
 

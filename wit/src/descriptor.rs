@@ -99,6 +99,8 @@ pub struct TableDescriptor {
     pub row: TypeTable,
     /// The type of the key.
     pub key: TypeTable,
+    /// The job spec may leave it out; it is then empty.
+    pub optional: bool,
 }
 
 /// Codes of the column `writes.op`.

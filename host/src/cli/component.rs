@@ -64,7 +64,10 @@ fn text(file: &Upload<'_>, descriptor: &Descriptor) -> String {
     line("input", &describe(&descriptor.input));
     list(&mut line, "lanes", descriptor.lanes.iter().map(|lane| format!("{}: {}", lane.name, describe(&lane.schema))));
     list(&mut line, "states", descriptor.states.iter().map(state));
-    let tables = descriptor.tables.iter().map(|table| format!("{}: {} -> {}", table.name, describe(&table.key), describe(&table.row)));
+    let tables = descriptor.tables.iter().map(|table| {
+        let optional = if table.optional { ", optional" } else { "" };
+        format!("{}: {} -> {}{optional}", table.name, describe(&table.key), describe(&table.row))
+    });
     list(&mut line, "tables", tables);
     list(&mut line, "parameters", fields(descriptor).iter().map(|field| parameter(&descriptor.parameters, field)));
     text
@@ -125,8 +128,10 @@ fn as_json(file: &Upload<'_>, descriptor: &Descriptor) -> Value {
             "ttl_update": update(state.ttl_update),
         })
     });
-    let tables =
-        descriptor.tables.iter().map(|table| json!({ "name": table.name, "key": describe(&table.key), "row": describe(&table.row) }));
+    let tables = descriptor
+        .tables
+        .iter()
+        .map(|table| json!({ "name": table.name, "key": describe(&table.key), "row": describe(&table.row), "optional": table.optional }));
     let parameters = fields(descriptor).iter().map(|field| {
         let ty = describe_type(&descriptor.parameters, &field.ty);
         json!({ "name": field.name, "type": ty, "default": default(&descriptor.parameters, field) })

@@ -14,6 +14,7 @@ use super::describe;
 use super::engine::GuestEngine;
 use super::generated::KeyedProcessFunctionPre;
 use super::instance;
+use super::packages::check_packages;
 use super::store::Host;
 
 /// The interfaces of the contract, without version: the linker compares those.
@@ -128,6 +129,7 @@ fn core_imports(bytes: &[u8]) -> Result<(), String> {
 
 /// Makes a component of a core module that carries its type.
 fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
+    check_packages(module)?;
     let (typed, _) =
         wit_component::metadata::decode(module).map_err(|error| format!("carries a component type that cannot be read: {error:#}"))?;
     if typed.is_none() {

@@ -85,14 +85,19 @@ fn state(answer: types::StateDescriptor) -> Result<StateDescriptor, String> {
     Ok(StateDescriptor { value: table(&what, &answer.schema)?, name: answer.name, kind, entry_key, ttl, ttl_update })
 }
 
-fn lane(answer: types::SchemaDescriptor) -> Result<LaneDescriptor, String> {
+fn lane(answer: types::LaneDescriptor) -> Result<LaneDescriptor, String> {
     Ok(LaneDescriptor { schema: table(&format!("the lane {:?}", answer.name), &answer.schema)?, name: answer.name })
 }
 
-fn reference(answer: types::SchemaDescriptor) -> Result<TableDescriptor, String> {
+fn reference(answer: types::TableDescriptor) -> Result<TableDescriptor, String> {
     let what = format!("the table {:?}", answer.name);
     let key = table(&format!("the key of {what}"), &answer.key_schema)?;
-    Ok(TableDescriptor { row: table(&what, &answer.schema)?, name: answer.name, key })
+    let optional = match answer.optional {
+        0 => false,
+        1 => true,
+        code => return Err(format!("{what} has the unknown code {code} for whether it is optional")),
+    };
+    Ok(TableDescriptor { row: table(&what, &answer.schema)?, name: answer.name, key, optional })
 }
 
 fn table(what: &str, bytes: &[u8]) -> Result<TypeTable, String> {
@@ -117,7 +122,8 @@ mod tests {
 
     fn answer() -> types::Descriptor {
         let table = TypeTable::of(Type::I64).to_bytes();
-        let lane = |name: &str| types::SchemaDescriptor { name: name.to_owned(), schema: table.clone(), key_schema: Vec::new() };
+        let lane = |name: &str| types::LaneDescriptor { name: name.to_owned(), schema: table.clone() };
+        let (schema, key_schema) = (table.clone(), table.clone());
         types::Descriptor {
             name: "echo".to_owned(),
             version: "1".to_owned(),
@@ -127,7 +133,7 @@ mod tests {
             parameters: table.clone(),
             states: vec![state("seen", 0), state("lines", 2)],
             lanes: vec![lane("main"), lane("late")],
-            tables: vec![types::SchemaDescriptor { key_schema: table.clone(), ..lane("stock") }],
+            tables: vec![types::TableDescriptor { name: "stock".to_owned(), schema, key_schema, optional: 0 }],
         }
     }
 
@@ -166,6 +172,7 @@ mod tests {
         refused(|d| d.lanes[1].name = "main".to_owned(), "a lane has the name \"main\", which another has too");
         refused(|d| d.key.clear(), "declares state, but no key");
         refused(|d| d.tables[0].key_schema.clear(), "the key of the table \"stock\"");
+        refused(|d| d.tables[0].optional = 2, "the table \"stock\" has the unknown code 2");
         refused(|d| d.tables[0].name = "a\nb".to_owned(), "control characters");
         refused(|d| d.states = (0..256).map(|i| state(&i.to_string(), 0)).collect(), "it declares 256 states, the most is 255");
     }

@@ -17,6 +17,7 @@ mod engine;
 mod failure;
 mod imports;
 mod instance;
+mod packages;
 mod store;
 mod telemetry;
 

@@ -14,7 +14,7 @@ use tidemill_core::table::Table;
 use tidemill_core::watermark;
 use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
 use tidemill_core::{Error, Result, checkpoint};
-use tidemill_wit::descriptor::{Descriptor, StateDescriptor};
+use tidemill_wit::descriptor::{Descriptor, StateDescriptor, TableDescriptor};
 use tidemill_wit::schema::{Type, TypeTable};
 
 use super::connectors;
@@ -211,8 +211,7 @@ impl<'a> Assembly<'a> {
         let parameters = encode_parameters(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
             self.refuse(&parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))
         })?;
-        let tables =
-            descriptor.tables.iter().map(|table| self.table(spec, &table.name, &table.row, &table.key)).collect::<Result<Vec<_>>>()?;
+        let tables = descriptor.tables.iter().map(|table| self.table(spec, table)).collect::<Result<Vec<_>>>()?;
         let mut settings =
             OperatorSettings::new(&spec.uid.value, Arc::new(factory) as Arc<dyn DetectorFactory>, parameters, max_parallelism);
         settings.tables = Arc::from(tables);
@@ -229,8 +228,12 @@ impl<'a> Assembly<'a> {
         Ok(JobOperator { uid: spec.uid.value.clone(), component: component.digest().to_owned(), node, settings: Arc::new(settings) })
     }
 
-    fn table(&self, spec: &job::Operator, name: &str, row: &TypeTable, key: &TypeTable) -> Result<Table> {
-        let Some(table) = spec.tables.iter().find(|table| table.name.value == name) else {
+    fn table(&self, spec: &job::Operator, declared: &TableDescriptor) -> Result<Table> {
+        let TableDescriptor { name, row, key, optional } = declared;
+        let Some(table) = spec.tables.iter().find(|table| table.name.value == *name) else {
+            if *optional {
+                return Ok(Table::default());
+            }
             return Err(self.refuse(&spec.component.at, format!("operator `{}` needs table `{name}`", spec.uid.value)));
         };
         load_table(&table.rows, &table.key.value, row, key)

@@ -62,6 +62,7 @@ struct HandleField<'a> {
     name: LitStr,
     ttl: Option<i64>,
     on_read: bool,
+    optional: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,13 +75,14 @@ enum Kind {
 
 impl HandleField<'_> {
     fn options(&self) -> TokenStream {
-        let (name, ttl) = (&self.name, self.ttl.map_or_else(|| quote!(None), |ttl| quote!(Some(#ttl))));
+        let (name, optional, ttl) = (&self.name, self.optional, self.ttl.map_or_else(|| quote!(None), |ttl| quote!(Some(#ttl))));
         let update = if self.on_read { quote!(OnReadAndWrite) } else { quote!(OnCreateAndWrite) };
         quote! {
             ::tidemill_sdk::expansion::FieldOptions {
                 name: #name,
                 ttl: ::std::option::Option::#ttl,
                 ttl_update: ::tidemill_sdk::expansion::TtlUpdate::#update,
+                optional: #optional,
             }
         }
     }
@@ -99,8 +101,12 @@ impl HandleField<'_> {
                 "on_create_and_write" => false,
                 _ => return Err(Error::new(update.span(), "use \"on_create_and_write\" or \"on_read_and_write\"")),
             };
+        } else if kind == Kind::Table && meta.path.is_ident("optional") {
+            self.optional = true;
         } else if state {
             return Err(meta.error("a state has the options `name`, `ttl` and `ttl_update`"));
+        } else if kind == Kind::Table {
+            return Err(meta.error("a table has the options `name` and `optional`"));
         } else {
             return Err(meta.error("the only option here is `name`"));
         }
@@ -129,7 +135,8 @@ fn fields_of(input: &DeriveInput) -> syn::Result<Vec<HandleField<'_>>> {
 fn field_of(field: &Field) -> syn::Result<HandleField<'_>> {
     let Some(ident) = &field.ident else { return Err(Error::new_spanned(field, "expected a named field")) };
     let name = LitStr::new(&ident.unraw().to_string(), ident.span());
-    let mut parsed = HandleField { ident, ty: &field.ty, skip: false, kind: kind_of(&field.ty), name, ttl: None, on_read: false };
+    let mut parsed =
+        HandleField { ident, ty: &field.ty, skip: false, kind: kind_of(&field.ty), name, ttl: None, on_read: false, optional: false };
     for attribute in &field.attrs {
         let path = attribute.path();
         if path.is_ident("detector") {
@@ -152,7 +159,7 @@ fn field_of(field: &Field) -> syn::Result<HandleField<'_>> {
 fn kind_of(ty: &Type) -> Option<Kind> {
     let Type::Path(path) = ty else { return None };
     match path.path.segments.last()?.ident.to_string().as_str() {
-        "ValueState" | "MapState" | "ListState" => Some(Kind::State),
+        "ValueState" | "ListState" | "MapState" | "ReducingState" | "AggregatingState" => Some(Kind::State),
         "SideOutput" => Some(Kind::Output),
         "Table" => Some(Kind::Table),
         "Parameters" => Some(Kind::Parameters),

@@ -51,6 +51,7 @@ fn detectors_that_make_no_sense_are_refused_with_advice() {
             ("struct A { #[state(ttl_update = \"no\")] b: ValueState<i64> }", "use \"on_create_and_write\" or \"on_read_and_write\""),
             ("struct A { #[state(tll = \"3d\")] b: ValueState<i64> }", "a state has the options `name`, `ttl` and `ttl_update`"),
             ("struct A { #[output(ttl = \"3d\")] b: SideOutput<i64> }", "the only option here is `name`"),
+            ("struct A { #[table(optionl)] b: Table<C, D> }", "a table has the options `name` and `optional`"),
             ("struct A { main: SideOutput<i64> }", "`main` is the lane of `Output`: name the side output otherwise"),
             ("struct A { b: Parameters<C>, d: Parameters<C> }", "a detector has one field of type Parameters"),
             ("struct A { b: MapState<C, D>, #[state(name = \"b\")] d: ValueState<C> }", "the name `b` is taken by the field `b`"),

@@ -1,7 +1,7 @@
 //! Elements per key, in the order in which they were added.
 
 use serde::de::DeserializeOwned;
-use tidemill_wit::descriptor::{Descriptor, StateDescriptor, StateKind, write_op};
+use tidemill_wit::descriptor::{Descriptor, StateKind, write_op};
 
 use super::{PAGE, State, decode};
 use crate::context::Core;
@@ -107,14 +107,7 @@ fn read<T: DeserializeOwned>(id: StateId, core: &mut Core<'_>, items: &mut Vec<T
 #[expect(clippy::indexing_slicing, reason = "`used` holds slots that have cells")]
 impl<T: Schema + DeserializeOwned> Handle for ListState<T> {
     fn describe(options: &FieldOptions, descriptor: &mut Descriptor) {
-        descriptor.states.push(StateDescriptor {
-            name: options.name.to_owned(),
-            kind: StateKind::List,
-            value: table_of::<T>(),
-            entry_key: None,
-            ttl: options.ttl,
-            ttl_update: options.ttl_update,
-        });
+        descriptor.states.push(options.state(StateKind::List, table_of::<T>()));
     }
 
     fn create(options: &FieldOptions, ids: &mut Ids<'_>) -> Result<Self, String> {

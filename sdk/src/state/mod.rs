@@ -4,12 +4,17 @@
 //! Every read of something that exists is reported as a touch, unless it is written as well: whether that renews a time to live is for the
 //! job spec to say, which the guest does not see.
 
+mod aggregating;
+mod cells;
 mod list;
 mod map;
+mod reducing;
 mod value;
 
+pub use aggregating::{AggregateFunction, AggregatingState, MergingAggregateFunction};
 pub use list::ListState;
 pub use map::MapState;
+pub use reducing::{ReduceFunction, ReducingState};
 pub use value::ValueState;
 
 use serde::de::DeserializeOwned;
@@ -21,7 +26,8 @@ use crate::encode::type_name;
 /// A handle of a keyed state, which may have `#[state(..)]` options.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state, so #[state(..)] does not apply to it",
-    note = "states are ValueState, MapState and ListState; a side output is renamed by #[output(name = \"..\")], a table by #[table(name = \"..\")]"
+    note = "states are ValueState, ListState, MapState, ReducingState and AggregatingState; a side output is renamed by #[output(name = \"..\")], \
+            a table by #[table(name = \"..\")]"
 )]
 pub trait State {}
 

@@ -7,7 +7,8 @@ use tidemill_wit::descriptor::{StateKind, TtlUpdate, write_op};
 use crate::effects::Writes;
 use crate::runner::Runner;
 use crate::testing::Harness;
-use crate::{Context, Detector, Failure, KeyedProcessFunction, ListState, MapState, Schema, ValueState};
+use crate::{AggregateFunction, AggregatingState, Context, Detector, Failure, KeyedProcessFunction, ListState, MapState};
+use crate::{ReduceFunction, ReducingState, Schema, ValueState};
 
 #[derive(Clone, Debug, Serialize, Deserialize, Schema)]
 enum Op {
@@ -30,6 +31,13 @@ enum Op {
     PushAll(Vec<i64>),
     Replace(Vec<i64>),
     ClearList,
+    Sum,
+    SumAdd(i64),
+    ClearSum,
+    Average,
+    AverageAdd(i64),
+    ClearAverage,
+    PutAll(Vec<(i32, String)>),
 }
 
 /// Does to its states what its records say, and says what it saw.
@@ -39,6 +47,41 @@ struct Script {
     #[state(name = "renamed")]
     map: MapState<i32, String>,
     list: ListState<i64>,
+    sum: ReducingState<i64, Sum>,
+    average: AggregatingState<Average>,
+}
+
+struct Sum;
+
+impl ReduceFunction<i64> for Sum {
+    fn reduce(older: i64, newer: i64) -> i64 {
+        older.wrapping_add(newer)
+    }
+}
+
+struct Average;
+
+impl AggregateFunction for Average {
+    type Input = i64;
+    type Accumulator = (i64, u32);
+    type Output = f64;
+
+    fn create_accumulator() -> (i64, u32) {
+        (0, 0)
+    }
+
+    fn add((sum, count): &mut (i64, u32), input: i64) {
+        *sum += input;
+        *count += 1;
+    }
+
+    fn get_result((sum, count): &(i64, u32)) -> f64 {
+        mean(*sum, *count)
+    }
+}
+
+fn mean(sum: i64, count: u32) -> f64 {
+    i32::try_from(sum).map(f64::from).unwrap() / f64::from(count)
 }
 
 impl KeyedProcessFunction for Script {
@@ -56,6 +99,8 @@ impl KeyedProcessFunction for Script {
             Op::Keys => format!("{:?}", self.map.keys(ctx)?),
             Op::Entries => format!("{:?}", self.map.entries(ctx)?),
             Op::List => format!("{:?}", self.list.get(ctx)?),
+            Op::Sum => format!("{:?}", self.sum.get(ctx)?),
+            Op::Average => format!("{:?}", self.average.get(ctx)?),
             other => return self.write(other, ctx),
         };
         ctx.emit(&said);
@@ -85,6 +130,11 @@ impl Script {
             Op::PushAll(all) => self.list.add_all(ctx, all),
             Op::Replace(all) => self.list.update(ctx, all),
             Op::ClearList => self.list.clear(ctx),
+            Op::SumAdd(n) => self.sum.add(ctx, n)?,
+            Op::ClearSum => self.sum.clear(ctx),
+            Op::AverageAdd(n) => self.average.add(ctx, n)?,
+            Op::ClearAverage => self.average.clear(ctx),
+            Op::PutAll(entries) => self.map.put_all(ctx, entries),
             other => return Err(Failure::fatal(format!("{other:?} is a read"))),
         }
         Ok(())
@@ -97,6 +147,8 @@ struct Model {
     value: Option<i64>,
     map: BTreeMap<i32, String>,
     list: Vec<i64>,
+    sum: Option<i64>,
+    average: Vec<i64>,
 }
 
 impl Model {
@@ -110,6 +162,11 @@ impl Model {
             Op::Keys => return Some(format!("{:?}", self.map.keys().collect::<Vec<_>>())),
             Op::Entries => return Some(format!("{:?}", self.map.iter().collect::<Vec<_>>())),
             Op::List => return Some(format!("{:?}", self.list)),
+            Op::Sum => return Some(format!("{:?}", self.sum)),
+            Op::Average => {
+                let count = u32::try_from(self.average.len()).unwrap();
+                return Some(format!("{:?}", (count > 0).then(|| mean(self.average.iter().sum(), count))));
+            }
             Op::Update(n) => self.value = Some(n),
             Op::Add(n) => self.value = self.value.map(|value| value + n),
             Op::ClearValue => self.value = None,
@@ -121,6 +178,11 @@ impl Model {
             Op::PushAll(all) => self.list.extend(all),
             Op::Replace(all) => self.list = all,
             Op::ClearList => self.list.clear(),
+            Op::SumAdd(n) => self.sum = Some(self.sum.unwrap_or(0) + n),
+            Op::ClearSum => self.sum = None,
+            Op::AverageAdd(n) => self.average.push(n),
+            Op::ClearAverage => self.average.clear(),
+            Op::PutAll(entries) => self.map.extend(entries),
         }
         None
     }
@@ -129,7 +191,7 @@ impl Model {
 fn random_op(rng: &mut Rng) -> Op {
     let (n, key) = (rng.i64(-9..9), rng.i32(-12..12));
     let all: Vec<i64> = (0..rng.usize(0..3)).map(|_| rng.i64(..)).collect();
-    match rng.u8(0..40) {
+    match rng.u8(0..52) {
         0 => Op::ClearValue,
         1 => Op::ClearMap,
         2 => Op::ClearList,
@@ -148,6 +210,13 @@ fn random_op(rng: &mut Rng) -> Op {
         21..=24 => Op::Get(key),
         25 => Op::Contains(key),
         26..=28 => Op::Append(key),
+        40 => Op::ClearSum,
+        41 => Op::ClearAverage,
+        42 | 43 => Op::Sum,
+        44 | 45 => Op::Average,
+        46 | 47 => Op::SumAdd(n),
+        48..=50 => Op::AverageAdd(n),
+        51 => Op::PutAll(vec![(key, format!("{n}")), (key + 1, format!("{n}"))]),
         _ => Op::Put(key, format!("{n}")),
     }
 }
@@ -219,6 +288,8 @@ fn a_batch_writes_what_is_final_and_touches_what_was_only_read() {
     // After a clear only what was put after it is left.
     let cleared = [put(1), Op::Get(2), Op::ClearMap, Op::Remove(2), Op::Remove(9), put(3), put(4), Op::Remove(4), Op::Keys];
     assert_eq!(writes_of(&full, &cleared), [(write_op::CLEAR, 1, None), (write_op::PUT_ENTRY, 1, Some(3))]);
+    assert_eq!(writes_of(&[Op::SumAdd(1)], &[Op::Sum, Op::Average]), [(write_op::TOUCH, 3, None)]);
+    assert_eq!(writes_of(&[Op::AverageAdd(1)], &[Op::AverageAdd(2), Op::Average, Op::Sum]), [(write_op::PUT, 4, None)]);
     let replaced = [Op::Push(7), Op::Replace(vec![8, 9])];
     assert_eq!(writes_of(&full, &replaced), [(write_op::CLEAR, 2, None), (write_op::APPEND, 2, None), (write_op::APPEND, 2, None)]);
     assert_eq!(writes_of(&[], &[Op::Value, Op::Get(1), Op::List, Op::Keys, Op::Append(3), Op::Add(3)]), []);
@@ -272,5 +343,7 @@ fn states_are_described_as_declared() {
     );
     let names: Vec<_> = Runner::<Script>::describe().states.into_iter().map(|state| (state.name, state.kind, state.ttl)).collect();
     let plain = |name: &str, kind| (name.to_owned(), kind, None);
-    assert_eq!(names, [plain("value", StateKind::Value), plain("renamed", StateKind::Map), plain("list", StateKind::List)]);
+    let one_value = [plain("value", StateKind::Value), plain("sum", StateKind::Reducing), plain("average", StateKind::Aggregating)];
+    let [value, sum, average] = one_value;
+    assert_eq!(names, [value, plain("renamed", StateKind::Map), plain("list", StateKind::List), sum, average]);
 }

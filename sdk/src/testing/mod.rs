@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod snapshot;
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ use serde::{Deserialize, Serialize};
 use tidemill_wit::columns::BlobsBuf;
 use tidemill_wit::descriptor::{Descriptor, time_domain, timer_op};
 
+pub use self::snapshot::Snapshot;
 use self::store::{Prefetched, Store};
 use crate::columns::{Elements, Timers};
 use crate::effects::Effects;
@@ -49,6 +51,8 @@ use crate::{encode, ordered};
 /// Drives one instance of a detector.
 pub struct Harness<D: KeyedProcessFunction> {
     runner: Runner<D>,
+    /// Encoded.
+    parameters: Vec<u8>,
     descriptor: Descriptor,
     store: Store,
     effects: Effects,
@@ -95,6 +99,7 @@ impl<D: KeyedProcessFunction> Harness<D> {
         runner.open(&bytes, &mut store)?;
         Ok(Self {
             runner,
+            parameters: bytes,
             descriptor,
             store,
             effects: Effects::default(),
@@ -324,3 +329,6 @@ impl Slots {
 fn index_of<'a>(mut names: impl Iterator<Item = &'a str>, name: &str) -> Option<u8> {
     names.position(|known| known == name).and_then(|index| u8::try_from(index).ok())
 }
+
+#[cfg(test)]
+mod tests;

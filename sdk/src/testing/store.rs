@@ -11,9 +11,9 @@ use crate::host::{Host, Level};
 
 /// All keys' state, the reference tables, and the log.
 pub(super) struct Store {
-    states: Vec<StateDescriptor>,
+    pub(super) states: Vec<StateDescriptor>,
     /// By state, key and entry key; a value's entry key is empty, a list's is the index.
-    items: BTreeMap<(u8, Vec<u8>, Vec<u8>), Item>,
+    pub(super) items: BTreeMap<(u8, Vec<u8>, Vec<u8>), Item>,
     pub(super) tables: BTreeMap<(u8, Vec<u8>), Vec<u8>>,
     pub(super) log: Vec<(Level, String)>,
     pub(super) whole_entries: usize,
@@ -23,7 +23,7 @@ pub(super) struct Store {
 }
 
 #[derive(Clone)]
-struct Item {
+pub(super) struct Item {
     bytes: Vec<u8>,
     /// When it was last renewed.
     stamp: i64,

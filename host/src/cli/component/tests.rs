@@ -32,7 +32,7 @@ fn descriptor() -> Descriptor {
             state("pending", StateKind::Map, Some(TypeTable::of(Type::I64)), Some(259_200_000)),
         ],
         lanes: vec![LaneDescriptor { name: "main".to_owned(), schema: TypeTable::of(Type::Bool) }],
-        tables: vec![TableDescriptor { name: "opening".to_owned(), row: TypeTable::of(Type::I64), key: key() }],
+        tables: vec![TableDescriptor { name: "opening".to_owned(), row: TypeTable::of(Type::I64), key: key(), optional: true }],
     }
 }
 
@@ -47,7 +47,7 @@ input       string
 lanes       main: bool
 states      level: value i64
             pending: map i64 -> i64, ttl 3d on_create_and_write
-tables      opening: (i64, string) -> i64
+tables      opening: (i64, string) -> i64, optional
 parameters  confirm: duration = 30m
             limit: i64
             name: string = \"x\"

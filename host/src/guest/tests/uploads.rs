@@ -98,6 +98,16 @@ fn no_damage_panics() {
     }
 }
 
+/// The encoder would follow them until the process dies.
+#[test]
+fn packages_that_depend_on_each_other_are_refused() {
+    let mut module = Guest::default().build();
+    let name = b"tidemill:process/collector@";
+    let at = module.windows(name.len()).position(|bytes| bytes == name).unwrap();
+    module[at + 7] = b'b';
+    refused(&module, "the package \"tidemilb:process\" depends on itself");
+}
+
 fn only_file(dir: &Path) -> PathBuf {
     let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");

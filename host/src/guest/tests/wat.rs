@@ -104,11 +104,11 @@ fn descriptor(states: &[u8]) -> Vec<u8> {
     let table = TypeTable::of(Type::I64).to_bytes();
     let count = u32::try_from(states.len()).unwrap();
     let lane = DESCRIPTOR + 72;
-    let first_state = lane + 24;
+    let first_state = lane + 16;
     let mut tail = Tail { at: first_state + 48 * count, bytes: Vec::new() };
     let mut words: Vec<u32> = [&b"by-hand"[..], b"1", b"postcard", &table, &table, &table].iter().flat_map(|item| tail.put(item)).collect();
     words.extend([first_state, count, lane, 1, 0, 0]);
-    words.extend(tail.put(b"main").into_iter().chain(tail.put(&table)).chain([0, 0]));
+    words.extend(tail.put(b"main").into_iter().chain(tail.put(&table)));
     for (index, &kind) in states.iter().enumerate() {
         words.extend(tail.put(format!("s{index}").as_bytes()));
         words.push(u32::from(kind));

@@ -74,7 +74,8 @@ fn check_operator(operator: &Operator, descriptor: &Descriptor, problems: &mut P
             check_arity(&format!("the key of the table `{}`", table.name.value), &table.key, &declared.key, problems);
         }
     }
-    for missing in descriptor.tables.iter().filter(|table| operator.tables.iter().all(|given| given.name.value != table.name)) {
+    let given = |name: &str| operator.tables.iter().any(|given| given.name.value == name);
+    for missing in descriptor.tables.iter().filter(|table| !table.optional && !given(&table.name)) {
         let message = format!("the component `{}` needs the table `{}`: give it under `tables`", descriptor.name, missing.name);
         problems.add(&operator.component.at, message);
     }

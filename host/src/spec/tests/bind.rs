@@ -50,15 +50,19 @@ fn descriptor() -> Descriptor {
             ttl_update: TtlUpdate::OnCreateAndWrite,
         }],
         lanes: vec![lane("main"), lane("late")],
-        tables: vec![TableDescriptor { name: "stock".to_owned(), row: TypeTable::of(Type::I64), key: key() }],
+        tables: vec![TableDescriptor { name: "stock".to_owned(), row: TypeTable::of(Type::I64), key: key(), optional: false }],
         ..Descriptor::default()
     }
 }
 
 fn bound(text: &str) -> Result<Vec<Output>, String> {
+    bound_to(descriptor(), text)
+}
+
+fn bound_to(descriptor: Descriptor, text: &str) -> Result<Vec<Output>, String> {
     let spec = read(text, &[]).map_err(|error| error.to_string())?;
     let plan = Plan::of(&spec).map_err(|error| error.to_string())?;
-    bind(&spec, &plan, &HashMap::from([("o".to_owned(), descriptor())])).map_err(|error| error.to_string())
+    bind(&spec, &plan, &HashMap::from([("o".to_owned(), descriptor)])).map_err(|error| error.to_string())
 }
 
 fn check(from: &str, to: &str, expected: &str) {
@@ -113,4 +117,13 @@ fn parameters_states_and_tables_must_be_declared() {
         "key: sku",
         "job.yaml:10:42: the key of the table `stock` names 1 field(s), but the component's key has 2",
     );
+}
+
+#[test]
+fn a_table_that_is_optional_may_be_left_out() {
+    let without = JOB.replacen("    tables: { stock: { path: x.csv, key: [store_id, sku] } }\n", "", 1);
+    assert_eq!(bound(&without).unwrap_err(), "job.yaml:7:16: the component `stock_out` needs the table `stock`: give it under `tables`");
+    let mut optional = descriptor();
+    optional.tables[0].optional = true;
+    assert_eq!(bound_to(optional, &without), bound(JOB));
 }

@@ -88,6 +88,16 @@ impl<K: Schema + DeserializeOwned, V: Schema + DeserializeOwned> MapState<K, V> 
         self.write(&mut ctx.core, key, Some(value));
     }
 
+    /// Sets entries.
+    pub fn put_all<D, Q>(&mut self, ctx: &mut Context<'_, D>, entries: impl IntoIterator<Item = (Q, V)>)
+    where
+        D: KeyedProcessFunction,
+        K: Borrow<Q>,
+        Q: Serialize,
+    {
+        entries.into_iter().for_each(|(key, value)| self.put(ctx, &key, value));
+    }
+
     /// Removes an entry; does nothing if there is none.
     #[inline]
     pub fn remove<D, Q>(&mut self, ctx: &mut Context<'_, D>, key: &Q)
@@ -218,14 +228,8 @@ fn decode_key<K: DeserializeOwned>(id: StateId, bytes: &[u8]) -> Result<K, Failu
 
 impl<K: Schema + DeserializeOwned, V: Schema + DeserializeOwned> Handle for MapState<K, V> {
     fn describe(options: &FieldOptions, descriptor: &mut Descriptor) {
-        descriptor.states.push(StateDescriptor {
-            name: options.name.to_owned(),
-            kind: StateKind::Map,
-            value: table_of::<V>(),
-            entry_key: Some(table_of::<K>()),
-            ttl: options.ttl,
-            ttl_update: options.ttl_update,
-        });
+        let state = options.state(StateKind::Map, table_of::<V>());
+        descriptor.states.push(StateDescriptor { entry_key: Some(table_of::<K>()), ..state });
     }
 
     fn create(options: &FieldOptions, ids: &mut Ids<'_>) -> Result<Self, String> {
