@@ -19,6 +19,7 @@ demo: build guests $(PYTHON)
 ## make test        everything: lints, unit tests, simulations, end-to-end runs with SIGKILL
 test: guests lint $(PYTHON)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --workspace --release --locked
+	$(BIN)/tidemill test tests/conformance
 	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --release --locked
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
 

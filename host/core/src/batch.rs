@@ -16,6 +16,18 @@ pub struct Origin {
 impl Origin {
     /// No source record: a timer was the cause.
     pub const NONE: Self = Self { source: u32::MAX, split: 0, position: 0 };
+
+    /// No source record: a timer at this time was the cause.
+    #[must_use]
+    pub const fn timer(time: i64) -> Self {
+        Self { position: time.cast_unsigned(), ..Self::NONE }
+    }
+
+    /// The time of the timer that was the cause, if none was a source record.
+    #[must_use]
+    pub const fn timer_time(self) -> Option<i64> {
+        if self.source == Self::NONE.source { Some(self.position.cast_signed()) } else { None }
+    }
 }
 
 /// Records as columns of equal length. A batch on its way to a keyed operator also has the encoded key and its hash for each record;

@@ -1,6 +1,7 @@
 //! Edges between subtasks: bounded queues, one per (edge, sender, receiver), and the routing of records onto them by key group.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -8,6 +9,7 @@ use crossbeam_queue::ArrayQueue;
 
 use crate::batch::{Batch, Origin};
 use crate::key_group::{hash_key, key_group, subtask_of};
+use crate::operator::Observer;
 use crate::schema::KeyEncoder;
 use crate::{Error, Result, Timestamp};
 
@@ -144,6 +146,24 @@ pub enum Edge {
     },
     /// To the subtask that owns the record's key group.
     ByKey(ByKey),
+    /// To nobody: an observer looks on.
+    Observed(Observed),
+}
+
+/// The end of a lane that somebody looks at.
+pub struct Observed {
+    /// The subtask that sends.
+    pub subtask: u32,
+    /// The lane.
+    pub lane: usize,
+    /// Who looks on.
+    pub observer: Arc<dyn Observer>,
+}
+
+impl fmt::Debug for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observed").field("subtask", &self.subtask).field("lane", &self.lane).finish_non_exhaustive()
+    }
 }
 
 /// An edge that spreads records by key.
@@ -198,6 +218,10 @@ impl Edge {
                 Ok(())
             }
             Self::ByKey(edge) => edge.push(payload, time, origin),
+            Self::Observed(Observed { subtask, lane, observer }) => {
+                observer.emitted(*subtask, *lane, payload, time, origin);
+                Ok(())
+            }
         }
     }
 
@@ -206,6 +230,7 @@ impl Edge {
         match self {
             Self::Forward { sender, batch } => send(sender, batch),
             Self::ByKey(edge) => edge.senders.iter_mut().zip(&mut edge.batches).for_each(|(sender, batch)| send(sender, batch)),
+            Self::Observed(_) => {}
         }
     }
 
@@ -213,6 +238,7 @@ impl Edge {
         match self {
             Self::Forward { sender, .. } => std::slice::from_mut(sender),
             Self::ByKey(edge) => &mut edge.senders,
+            Self::Observed(_) => &mut [],
         }
     }
 }

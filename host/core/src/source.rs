@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use tidemill_wit::columns::BlobsBuf;
 
-use crate::Result;
+use crate::{Result, Timestamp};
 
 /// A part of a source that is read in order by one subtask: a file, a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +100,10 @@ pub struct SourceRows {
     pub payload: BlobsBuf,
     /// Where each valid record begins.
     pub position: Vec<u64>,
+    /// The event time of each valid record, where the source knows them; else empty: they are taken from the records.
+    pub time: Vec<Option<i64>>,
+    /// The split's watermark after these records, where the source knows it; else it follows from the records' times.
+    pub watermark: Option<Timestamp>,
     /// The records that do not parse or do not fit the type.
     pub invalid: Vec<InvalidRow>,
 }
@@ -109,6 +113,8 @@ impl SourceRows {
     pub fn clear(&mut self) {
         self.payload.clear();
         self.position.clear();
+        self.time.clear();
+        self.watermark = None;
         self.invalid.clear();
     }
 

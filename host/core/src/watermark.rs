@@ -69,6 +69,16 @@ impl SplitWatermarks {
         }
     }
 
+    /// Takes in a watermark that the source itself tells.
+    pub fn punctuate(&mut self, split: usize, watermark: Timestamp) {
+        if let Some(split) = self.splits.get_mut(split) {
+            split.watermark = split.watermark.max(watermark);
+            split.quiet = 0;
+            split.waiting = false;
+            split.idle = false;
+        }
+    }
+
     /// Takes in that a split was looked at and had nothing.
     pub fn wait(&mut self, split: usize) {
         if let Some(split) = self.splits.get_mut(split) {

@@ -2,6 +2,7 @@
 
 mod component;
 mod run;
+mod test;
 mod validate;
 
 mod live;
@@ -43,6 +44,8 @@ enum Command {
     Run(run::Options),
     /// Check a job spec and the components that it names, and run nothing
     Validate(validate::Options),
+    /// Run test cases against components, on virtual time
+    Test(test::Options),
     /// Look into components
     #[command(subcommand)]
     Component(ComponentCommand),
@@ -63,12 +66,13 @@ pub fn main() -> ExitCode {
         Err(error) => return report(&error, LogFormat::Text),
     };
     let result = match &arguments.command {
-        Command::Run(options) => run::run(options, &terminal),
-        Command::Validate(options) => validate::validate(options),
-        Command::Component(ComponentCommand::Inspect(options)) => component::inspect(options),
+        Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
+        Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
+        Command::Test(options) => test::test(options),
+        Command::Component(ComponentCommand::Inspect(options)) => component::inspect(options).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => report(&error, arguments.logging.log_format),
     }
 }

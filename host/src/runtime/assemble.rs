@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tidemill_core::detector::DetectorFactory;
 use tidemill_core::disk::Disk;
-use tidemill_core::operator::{BATCH_ROWS, OnError, OperatorSettings};
+use tidemill_core::operator::{BATCH_ROWS, Observer, OnError, OperatorSettings};
 use tidemill_core::rate::MaxRate;
 use tidemill_core::schema::{FieldPath, KeyEncoder, describe, equivalent, lanes, same_key};
 use tidemill_core::sink::Sink;
-use tidemill_core::source::SplitNames;
+use tidemill_core::source::{Source, SplitNames};
 use tidemill_core::state::MemoryBackend;
 use tidemill_core::table::Table;
 use tidemill_core::watermark;
@@ -37,6 +37,18 @@ pub struct Assembly<'a> {
     components: HashMap<String, Arc<GuestComponent>>,
     /// What each edge of the plan carries.
     outputs: Vec<Output>,
+    rig: Option<Rig>,
+}
+
+/// What a test puts in the place of the outside world.
+#[derive(Clone)]
+pub struct Rig {
+    /// Read instead of what the spec names.
+    pub source: Arc<dyn Source>,
+    /// Sees what the operators emit.
+    pub observer: Arc<dyn Observer>,
+    /// How many rows a source reads in a turn, and a call gets, at most.
+    pub batch_rows: usize,
 }
 
 impl<'a> Assembly<'a> {
@@ -45,7 +57,6 @@ impl<'a> Assembly<'a> {
     /// # Errors
     /// A component cannot be loaded, or does not fit the spec.
     pub fn load(spec: &'a JobSpec, engine: &GuestEngine, cache: Option<&ComponentCache>) -> Result<Self> {
-        let plan = Plan::of(spec).map_err(refused)?;
         let mut components = HashMap::new();
         for operator in &spec.operators {
             let path = &operator.component.value;
@@ -58,9 +69,24 @@ impl<'a> Assembly<'a> {
                 .map_err(|error| Error::new(error.kind(), spec.error(&operator.component.at, error.chain()).to_string()))?;
             components.insert(operator.uid.value.clone(), loaded);
         }
+        Self::new(spec, components)
+    }
+
+    /// As [`load`](Self::load), with components that are loaded already, by the uids of their operators.
+    ///
+    /// # Errors
+    /// A component does not fit the spec.
+    pub fn new(spec: &'a JobSpec, components: HashMap<String, Arc<GuestComponent>>) -> Result<Self> {
+        let plan = Plan::of(spec).map_err(refused)?;
         let descriptors = components.iter().map(|(uid, component)| (uid.clone(), component.descriptor().clone())).collect();
         let outputs = bind(spec, &plan, &descriptors).map_err(refused)?;
-        Ok(Self { spec, plan, components, outputs })
+        Ok(Self { spec, plan, components, outputs, rig: None })
+    }
+
+    /// The same with a test's source and observer.
+    #[must_use]
+    pub fn with_rig(self, rig: Rig) -> Self {
+        Self { rig: Some(rig), ..self }
     }
 
     /// What is allowed in the spec, but probably not meant.
@@ -132,7 +158,10 @@ impl<'a> Assembly<'a> {
             let resolved = FieldPath::resolve(&input, &path.value).and_then(FieldPath::as_timestamp);
             resolved.map_err(|reason| self.refuse(&path.at, format!("`timestamp: {}`: {reason}", path.value)))
         });
-        let source = connectors::source(&spec.connector, &input)
+        let source = self
+            .rig
+            .as_ref()
+            .map_or_else(|| connectors::source(&spec.connector, &input), |rig| Ok(Arc::clone(&rig.source)))
             .map_err(|reason| self.refuse(&spec.uid.at, format!("source `{}`: {reason}", spec.uid.value)))?;
         Ok(Arc::new(SourceSettings {
             uid: spec.uid.value.clone(),
@@ -140,7 +169,7 @@ impl<'a> Assembly<'a> {
             timestamp: timestamp.transpose()?,
             watermark: watermark::Strategy { bound: spec.watermark.bounded_out_of_orderness, idle_timeout: spec.watermark.idle_timeout },
             max_rate: spec.max_rate.map(MaxRate::per_second),
-            batch_rows: BATCH_ROWS,
+            batch_rows: self.rig.as_ref().map_or(BATCH_ROWS, |rig| rig.batch_rows),
             splits: Arc::clone(splits),
             source,
         }))
@@ -186,6 +215,10 @@ impl<'a> Assembly<'a> {
             job::OnError::DeadLetter => OnError::DeadLetter,
         };
         settings.splits = Arc::clone(splits);
+        if let Some(rig) = &self.rig {
+            settings.batch_rows = rig.batch_rows;
+            settings.observer = Some(Arc::clone(&rig.observer));
+        }
         Ok(JobOperator { uid: spec.uid.value.clone(), component: component.digest().to_owned(), node, settings: Arc::new(settings) })
     }
 

@@ -25,7 +25,7 @@ use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 use tracing::{info, warn};
 
-pub use assemble::Assembly;
+pub use assemble::{Assembly, Rig};
 pub use job::Job;
 pub use progress::Progress;
 
@@ -125,7 +125,8 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     if options.fresh {
         forget(&store, &job.sinks)?;
     }
-    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock::default()), gauge: Gauge::new(), newest }.run(observer)
+    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock::default()), gauge: Gauge::new(), newest }
+        .run(observer)
 }
 
 /// Fixed by the first checkpoint; until then as the spec says.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
 use tidemill_core::operator::OperatorSettings;
-use tidemill_core::schema::{equivalent, same_key};
+use tidemill_core::schema::{describe, difference, same_key};
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Split;
 use tidemill_core::worker::RestoredOperator;
 use tidemill_core::{Error, Result};
+use tidemill_wit::schema::TypeTable;
 
 use super::checkpoints::commit;
 use super::doing::Doing;
@@ -46,7 +47,7 @@ pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
 pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<Manifest>) -> Result<Recovered> {
     let mut recovered = match &manifest {
         Some(manifest) => {
-            check(job, manifest)?;
+            check(job, manifest, Missing::Refused)?;
             if !store.is_committed(manifest.checkpoint)? {
                 // Noted as after any commit: this checkpoint may be restored once more, after a reader has taken the output away.
                 commit(store, manifest, &job.sinks, &Doing::default())?;
@@ -63,6 +64,25 @@ pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<
         discover(job, &mut recovered.splits)?;
     }
     Ok(recovered)
+}
+
+/// What becomes of stored state that the job does not have any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The restore is refused.
+    Refused,
+    /// It is dropped.
+    Dropped,
+}
+
+/// Loads state and positions of the store's newest checkpoint into a job that may differ from the one that took it. Sinks are left alone.
+///
+/// # Errors
+/// There is no checkpoint, the job does not fit it, or a file is damaged.
+pub fn restore(job: &Job, store: &CheckpointStore, missing: Missing) -> Result<Recovered> {
+    let manifest = store.newest()?.ok_or_else(|| Error::config("there is no checkpoint to restore"))?;
+    check(job, &manifest, missing)?;
+    resume(job, store, &manifest)
 }
 
 /// Forgets all checkpoints, and remembers durably which incarnation comes next: one that has written nothing yet. What sinks have committed
@@ -100,7 +120,7 @@ fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
 }
 
 /// Whether the job fits the checkpoint (CONFORMANCE 1.5), before anything is changed.
-fn check(job: &Job, manifest: &Manifest) -> Result<()> {
+fn check(job: &Job, manifest: &Manifest, missing: Missing) -> Result<()> {
     let id = manifest.checkpoint;
     if manifest.job != job.name {
         return Err(Error::config(format!(
@@ -124,17 +144,20 @@ fn check(job: &Job, manifest: &Manifest) -> Result<()> {
     }
     for state in manifest.operators.iter().filter(|state| state.key.is_some()) {
         let Some(operator) = job.operators.iter().find(|operator| operator.uid == state.uid) else {
+            if missing == Missing::Dropped {
+                continue;
+            }
             return Err(Error::config(format!(
                 "checkpoint {id} has state of operator {}, which the job does not have: restore its uid, or start from nothing with --fresh",
                 state.uid
             )));
         };
-        check_operator(state, operator, id)?;
+        check_operator(state, operator, (id, missing))?;
     }
     Ok(())
 }
 
-fn check_operator(stored: &OperatorState, operator: &JobOperator, checkpoint: u64) -> Result<()> {
+fn check_operator(stored: &OperatorState, operator: &JobOperator, (checkpoint, missing): (u64, Missing)) -> Result<()> {
     let refuse = |what: String| {
         let uid = &operator.uid;
         Error::config(format!(
@@ -143,28 +166,36 @@ fn check_operator(stored: &OperatorState, operator: &JobOperator, checkpoint: u6
             stored.component
         ))
     };
-    let key = operator.settings.factory.descriptor().key.clone();
-    if !matches!((&key, &stored.key), (Some(now), Some(then)) if same_key(now, then)) {
-        return Err(refuse("the type of its key has changed".to_owned()));
+    let key = operator.settings.factory.descriptor().key.as_ref();
+    if !matches!((key, &stored.key), (Some(now), Some(then)) if same_key(now, then)) {
+        let shown = |key: Option<&TypeTable>| key.map_or_else(|| "no key".to_owned(), describe);
+        return Err(refuse(format!("the type of its key has changed from {} to {}", shown(stored.key.as_ref()), shown(key))));
     }
     for state in &stored.states {
         let Some(now) = operator.settings.states.iter().find(|now| now.name == state.name) else {
+            if missing == Missing::Dropped {
+                continue;
+            }
             return Err(refuse(format!("it no longer declares state {}", state.name)));
         };
-        if !same_state(&StoredState::of(now), state) {
-            return Err(refuse(format!("the type of state {} has changed", state.name)));
+        if let Some(difference) = state_difference(state, &StoredState::of(now)) {
+            return Err(refuse(format!("the type of state {} has changed: {difference}", state.name)));
         }
     }
     Ok(())
 }
 
-fn same_state(a: &StoredState, b: &StoredState) -> bool {
-    let same_entry_key = match (&a.entry_key, &b.entry_key) {
-        (Some(a), Some(b)) => equivalent(a, b),
-        (None, None) => true,
-        _ => false,
-    };
-    a.kind == b.kind && equivalent(&a.value, &b.value) && same_entry_key
+/// In what a state's type differs from the stored one.
+fn state_difference(then: &StoredState, now: &StoredState) -> Option<String> {
+    if then.kind != now.kind {
+        return Some(format!("it was a {} state and is a {} state", then.kind_name(), now.kind_name()));
+    }
+    if let (Some(then), Some(now)) = (&then.entry_key, &now.entry_key)
+        && let Some(difference) = difference(then, now)
+    {
+        return Some(format!("its map key: {difference}"));
+    }
+    difference(&then.value, &now.value)
 }
 
 fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Recovered> {

@@ -3,6 +3,7 @@
 //! [`load`] reads a file into a [`JobSpec`]; [`plan::Plan`] is its graph in the order in which records flow;
 //! [`plan::bind`] compares the graph with what the components declare.
 
+pub mod case;
 pub mod error;
 pub mod job;
 pub mod nearest;

@@ -133,7 +133,7 @@ impl Operator {
         let value = format!("{{\"domain\":\"{domain_name}\",\"timestamp\":{time},\"key\":{key}}}");
         let letter =
             DeadLetter { operator: &self.settings.uid.clone(), reason, source: None, position: None, timestamp: Some(time), value: &value };
-        self.dead_letter(&letter, env, Origin::NONE)
+        self.dead_letter(&letter, env, Origin::timer(time))
     }
 
     fn dead_letter(&mut self, letter: &DeadLetter<'_>, env: &mut Env<'_>, origin: Origin) -> Result<()> {

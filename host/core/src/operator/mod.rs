@@ -14,7 +14,7 @@ use tidemill_wit::descriptor::StateKind;
 use failure::CallError;
 pub use failure::OnError;
 pub use part::Cursor;
-pub use settings::{BATCH_ROWS, Metrics, OperatorSettings};
+pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
 
 use self::pace::{Pace, Weight};
 use crate::batch::{Batch, Origin};
@@ -197,7 +197,7 @@ impl Operator {
         let consumed = self.after_call(outcome, due.slot.len())?;
         self.reads.state.remove_timers(domain, due, consumed)?;
         self.metrics.timers_fired += consumed as u64;
-        self.apply(env, |_| Origin::NONE)?;
+        self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))?;
         self.timer_pace.after(due.slot.len(), self.weight());
         Ok(())
     }

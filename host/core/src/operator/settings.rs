@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidemill_wit::descriptor::{LaneDescriptor, StateDescriptor, StateKind};
 
 use super::{OnError, kinds};
+use crate::batch::Origin;
 use crate::detector::{Detector, DetectorFactory, Failure};
 use crate::source::SplitNames;
 use crate::table::Table;
@@ -35,6 +36,8 @@ pub struct OperatorSettings {
     pub on_error: OnError,
     /// The names of all splits, for messages and the dead-letter lane.
     pub splits: Arc<SplitNames>,
+    /// Sees every record that leaves, for tests.
+    pub observer: Option<Arc<dyn Observer>>,
     pub(super) lanes: Vec<LaneDescriptor>,
     pub(super) kinds: Vec<StateKind>,
 }
@@ -57,6 +60,7 @@ impl OperatorSettings {
             batch_rows: BATCH_ROWS,
             on_error: OnError::Fail,
             splits: Arc::default(),
+            observer: None,
         }
     }
 
@@ -78,6 +82,12 @@ impl OperatorSettings {
             Error::guest(format!("opening operator {}: {reason}", self.uid))
         })
     }
+}
+
+/// Sees every record that leaves an operator, in the order of emission over all lanes of a subtask.
+pub trait Observer: Send + Sync {
+    /// Takes in a record: the subtask and the lane that it leaves by, what it is, its event time and what caused it.
+    fn emitted(&self, subtask: u32, lane: usize, payload: &[u8], time: Option<i64>, origin: Origin);
 }
 
 /// What a subtask has counted since it began.

@@ -13,6 +13,7 @@ pub mod field;
 pub mod key;
 
 pub mod describe;
+pub mod difference;
 pub mod key_text;
 pub mod same;
 
@@ -20,6 +21,7 @@ pub mod json;
 pub mod lanes;
 
 pub use describe::describe;
+pub use difference::difference;
 pub use field::FieldPath;
 pub use json::JsonEncoder;
 pub use key::{KeyEncoder, same_key};

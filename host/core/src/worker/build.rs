@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::{OperatorTask, SinkTask, SourceSettings, SourceTask, Task, Worker};
 use crate::Result;
-use crate::exchange::{ByKey, Edge, Outputs, Receiver, channel};
+use crate::exchange::{ByKey, Edge, Observed, Outputs, Receiver, channel};
 use crate::key_group::{KeyGroup, range_of};
 use crate::operator::{Operator, OperatorSettings};
 use crate::schema::KeyEncoder;
@@ -102,7 +102,9 @@ pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
                 Node::Operator(settings) => {
                     let restored = setup.restored.get(index).and_then(Option::as_ref);
                     let operator = open_operator(settings, subtask, setup, restored)?;
-                    Task::Operator(Box::new(OperatorTask::new(operator, port.channels, port.outputs)))
+                    let mut outputs = port.outputs;
+                    observe(settings, subtask, &mut outputs);
+                    Task::Operator(Box::new(OperatorTask::new(operator, port.channels, outputs)))
                 }
                 Node::Sink(sink_index, sink) => {
                     let writer = sink.writer(WriterTask { subtask, incarnation: setup.incarnation, attempt: setup.attempt })?;
@@ -114,6 +116,14 @@ pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
         workers.push(Worker { index: subtask, tasks, snapshots: Vec::new(), reports: Default::default(), open_ends });
     }
     Ok(workers)
+}
+
+/// Lets the operator's observer, if it has one, see all its lanes.
+fn observe(settings: &OperatorSettings, subtask: u32, outputs: &mut Outputs) {
+    let Some(observer) = &settings.observer else { return };
+    for lane in 0..=settings.dead_letter_lane() {
+        outputs.connect(lane, Edge::Observed(Observed { subtask, lane, observer: Arc::clone(observer) }));
+    }
 }
 
 /// Whether a worker reads a split: they are dealt out in turn.

@@ -160,6 +160,24 @@ impl Worker {
         Ok(())
     }
 
+    /// Tells the sources that there may be something to read: their next turn looks, without waiting for their interval.
+    pub fn wake_sources(&mut self) {
+        for task in &mut self.tasks {
+            if let Task::Source(task) = task {
+                task.wake();
+            }
+        }
+    }
+
+    /// Holds processing-time timers back, due or not, or lets them go. With it a test decides between which records they fire.
+    pub fn hold_processing_timers(&mut self, held: bool) {
+        for task in &mut self.tasks {
+            if let Task::Operator(task) = task {
+                task.hold(held);
+            }
+        }
+    }
+
     /// Gives a newly discovered split to the worker's subtask of a source.
     ///
     /// # Errors

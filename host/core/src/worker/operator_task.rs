@@ -20,6 +20,8 @@ pub struct OperatorTask {
     restored_pass: bool,
     /// A change of status that is told after the pass that came with it.
     status_after_pass: Option<bool>,
+    /// Whether processing-time timers wait, due or not.
+    held: bool,
 }
 
 impl OperatorTask {
@@ -27,7 +29,7 @@ impl OperatorTask {
     #[must_use]
     pub fn new(operator: Operator, channels: Vec<Receiver>, outputs: Outputs) -> Self {
         let restored_pass = operator.pass().is_some();
-        Self { operator, input: Input::new(channels), outputs, batch: None, restored_pass, status_after_pass: None }
+        Self { operator, input: Input::new(channels), outputs, batch: None, restored_pass, status_after_pass: None, held: false }
     }
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
@@ -40,7 +42,7 @@ impl OperatorTask {
         if self.operator.pass().is_some() {
             return self.run_pass(now, events);
         }
-        if self.operator.next_processing_timer().is_some_and(|time| time < now) {
+        if !self.held && self.operator.next_processing_timer().is_some_and(|time| time < now) {
             // Flink fires a processing-time timer once the clock is past it (CONFORMANCE 1.1).
             self.operator.begin_pass(Domain::Processing, now.minus(1));
             return Ok(Turn::Worked);
@@ -118,6 +120,10 @@ impl OperatorTask {
                 }
             }
         }
+    }
+
+    pub(super) fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// The operator, for snapshots.

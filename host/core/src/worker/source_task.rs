@@ -151,8 +151,12 @@ impl SourceTask {
             if polled == Polled::End {
                 self.close(index);
             }
+            let watermark = self.rows.watermark.take();
             if !self.rows.is_empty() {
                 self.emit(index, id)?;
+            }
+            if let Some(watermark) = watermark {
+                self.watermarks.punctuate(index, watermark);
             }
             if polled == Polled::Pending && self.rows.is_empty() {
                 self.watermarks.wait(index);
@@ -162,6 +166,11 @@ impl SourceTask {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Looks for records at the next turn, whenever the last one found none.
+    pub(super) fn wake(&mut self) {
+        self.quiet_until = Timestamp::MIN;
     }
 
     fn close(&mut self, index: usize) {
@@ -184,6 +193,10 @@ impl SourceTask {
         let mut batch = Batch::default();
         let mut newest = None;
         match &self.settings.timestamp {
+            _ if !rows.time.is_empty() => {
+                rows.position.iter().zip(&rows.time).for_each(|(&position, &time)| batch.push_head(time, origin(position)));
+                std::mem::swap(&mut batch.payload, &mut rows.payload);
+            }
             None => {
                 rows.position.iter().for_each(|&position| batch.push_head(None, origin(position)));
                 std::mem::swap(&mut batch.payload, &mut rows.payload);

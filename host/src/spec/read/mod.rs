@@ -1,7 +1,7 @@
 //! Reads the document into a [`JobSpec`]. A part that is wrong is reported and stands in with its default, so that reading goes on.
 
 mod graph;
-mod operator;
+pub(super) mod operator;
 mod policy;
 
 use std::path::PathBuf;

@@ -19,7 +19,7 @@ const TTL_UPDATE: &[(&str, TtlUpdate)] =
 /// The least memory with which a component can start, one page of WebAssembly.
 const LEAST_MEMORY: u64 = 64 << 10;
 
-pub(super) fn operator(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Operator> {
+pub(in crate::spec) fn operator(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Operator> {
     let fields = Fields::of(node, "an operator", OPERATOR, problems)?;
     let component = fields.required("component", "the .wasm file of the operator", problems);
     let component = component.and_then(|node| fields::value(node, "component", |node| super::path(node, text), problems));

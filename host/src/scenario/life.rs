@@ -1,0 +1,154 @@
+//! A running job of a case: from its start or a restore to a crash, a failure or the next restore.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::Waker;
+
+use tidemill_core::exchange::Barrier;
+use tidemill_core::operator::Observer;
+use tidemill_core::source::{Source, Split};
+use tidemill_core::worker::{Report, Step, Worker, WorkerSetup, build};
+use tidemill_core::{Error, Result, Timestamp};
+use tidemill_wit::descriptor::Descriptor;
+
+use super::components::Components;
+use super::disk::MemoryDisk;
+use super::emitted::{Emission, Recorder};
+use super::metrics;
+use super::source::{SPLIT, StepSource};
+use crate::runtime::checkpoints::{Checkpoints, Task};
+use crate::runtime::recovery::{Missing, Recovered, restore};
+use crate::runtime::{Job, Rig};
+use crate::spec::case::{Case, Setup};
+use crate::store::CheckpointStore;
+
+use super::job::assemble;
+
+/// What a job starts from.
+#[derive(Clone)]
+pub(super) struct Start {
+    /// The setup.
+    pub(super) setup: Setup,
+    /// A checkpoint or savepoint, alone in its store; `None`: it starts empty.
+    pub(super) from: Option<CheckpointStore>,
+    /// What becomes of state in it that the job does not have.
+    pub(super) missing: Missing,
+}
+
+/// Whether processing-time timers may fire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timers {
+    /// Those that are due do.
+    Fire,
+    /// They wait, due or not.
+    Wait,
+}
+
+/// A running job.
+pub(super) struct Life {
+    job: Job,
+    workers: Vec<Worker>,
+    source: StepSource,
+    recorder: Arc<Recorder>,
+}
+
+impl Life {
+    /// Builds the job; nothing runs yet.
+    ///
+    /// # Errors
+    /// The job does not fit its component, or not what it goes on from, or cannot be opened.
+    pub(super) fn start(case: &Case, start: &Start, components: &Components, batch_rows: usize) -> Result<Self> {
+        let (source, recorder) = (StepSource::default(), Arc::new(Recorder::default()));
+        let rig =
+            Rig { source: Arc::new(source.clone()) as Arc<dyn Source>, observer: Arc::clone(&recorder) as Arc<dyn Observer>, batch_rows };
+        let stored = match &start.from {
+            Some(store) => store.newest()?.map(|manifest| manifest.max_parallelism),
+            None => None,
+        };
+        let job = assemble(case, &start.setup, components, stored, rig)?;
+        let recovered = match &start.from {
+            Some(store) => restore(&job, store, start.missing)?,
+            None => Recovered { operators: job.graph.nodes.iter().map(|_| None).collect(), ..Recovered::default() },
+        };
+        // Steps are never replayed, so the input goes on with the next one wherever the snapshot stood.
+        let split = Split { id: 0, name: SPLIT.to_owned(), position: 0, finished: false };
+        let setup = WorkerSetup {
+            wakers: (0..job.parallelism).map(|_| Waker::noop().clone()).collect(),
+            queue_capacity: job.queue_capacity,
+            backend: Arc::clone(&job.backend),
+            splits: vec![vec![split]],
+            restored: recovered.operators,
+            incarnation: 0,
+            attempt: 0,
+        };
+        let workers = build(&job.graph, &setup)?;
+        Ok(Self { job, workers, source, recorder })
+    }
+
+    /// The input.
+    pub(super) fn source(&self) -> &StepSource {
+        &self.source
+    }
+
+    /// What the component says about itself.
+    pub(super) fn descriptor(&self) -> Option<&Descriptor> {
+        self.job.operators.first().map(|operator| operator.settings.factory.descriptor())
+    }
+
+    /// Gives each worker a step in turn until none has anything to do.
+    ///
+    /// # Errors
+    /// The job has failed.
+    pub(super) fn drive(&mut self, now: i64, timers: Timers) -> Result<()> {
+        for worker in &mut self.workers {
+            worker.hold_processing_timers(timers == Timers::Wait);
+            worker.wake_sources();
+        }
+        let mut worked = true;
+        while worked {
+            worked = false;
+            for worker in &mut self.workers {
+                worked |= worker.step(Timestamp(now))? == Step::Worked;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what was emitted since the last call, in order.
+    pub(super) fn take_emitted(&self) -> Vec<Emission> {
+        self.recorder.take()
+    }
+
+    /// Takes a checkpoint as production does, into a store of its own.
+    ///
+    /// # Errors
+    /// The job has failed.
+    pub(super) fn snapshot(&mut self, checkpoint: u64, now: i64) -> Result<CheckpointStore> {
+        let store = CheckpointStore::open(Arc::new(MemoryDisk::default()), PathBuf::from("checkpoints"))?;
+        let mut checkpoints = Checkpoints::new(store.clone(), &self.job, &Recovered::default());
+        for worker in &mut self.workers {
+            worker.trigger(Barrier { checkpoint, stop: false })?;
+        }
+        self.drive(now, Timers::Wait)?;
+        let mut parts = 0;
+        for worker in &mut self.workers {
+            while let Some(report) = worker.report() {
+                if let Report::Snapshot(snapshot) = report {
+                    checkpoints.perform(Task::Persist(snapshot), Timestamp(now))?;
+                    parts += 1;
+                }
+            }
+        }
+        if parts != self.workers.len() {
+            return Err(Error::storage(format!("{parts} of {} workers have taken part in the checkpoint", self.workers.len())));
+        }
+        checkpoints.perform(Task::Store { checkpoint, end_of_input: false }, Timestamp(now))?;
+        Ok(store)
+    }
+
+    /// The value of one of the operator's metrics.
+    pub(super) fn metric(&self, name: &str) -> Option<u64> {
+        let statistics: Vec<_> = self.workers.iter().map(Worker::statistics).collect();
+        metrics::value(name, statistics.iter().flat_map(|worker| &worker.operators))
+    }
+}
