@@ -78,7 +78,7 @@ fn what_is_not_a_component_is_refused() {
     for arguments in [&["component", "inspect", "lines.wasm"][..], &["validate", "job.yaml"], &["run", "job.yaml"]] {
         let (code, _, stderr) = tidemill(folder.path(), arguments);
         assert_eq!(code, 2, "{stderr}");
-        assert!(stderr.starts_with("error: component lines") && stderr.contains("is not WebAssembly"), "{stderr}");
+        assert!(stderr.starts_with("error: ") && stderr.contains("component lines") && stderr.contains("is not WebAssembly"), "{stderr}");
     }
 }
 
@@ -103,4 +103,8 @@ fn the_command_line_is_explained() {
     assert_eq!(tidemill(folder.path(), &["run"]).0, 2);
     let (code, _, stderr) = tidemill(folder.path(), &["validate", "job.yaml", "--log-format", "json", "--log-level", "tidemill=loud"]);
     assert!(code == 2 && stderr.starts_with("error: `tidemill=loud` is not a log level"), "{stderr}");
+    for wrong in ["loud", "", "tidemill", "info,loud"] {
+        let (code, _, stderr) = tidemill(folder.path(), &["validate", "job.yaml", "--log-level", wrong]);
+        assert!(code == 2 && stderr.contains("is not a log level: write error, warn, info"), "{stderr}");
+    }
 }

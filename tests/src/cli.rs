@@ -173,10 +173,26 @@ impl Workplace {
     /// # Panics
     /// It cannot be started.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a test cannot go on")]
     pub fn start(&self, arguments: &[&str]) -> Child {
+        self.spawn(self.command(arguments))
+    }
+
+    /// As [`start`](Self::start), with no file longer than so many KiB.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    #[must_use]
+    pub fn start_limited(&self, kib: u32, arguments: &[&str]) -> Child {
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("ulimit -S -f {kib}; exec \"$0\" \"$@\"")]).arg(tidemill()).args(arguments);
+        command.current_dir(self.dir.path()).env("RUST_BACKTRACE", "0");
+        self.spawn(command)
+    }
+
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    fn spawn(&self, mut command: Command) -> Child {
         let file = |name: &str| Stdio::from(fs::File::create(self.path(name)).expect("a file for output"));
-        self.command(arguments).stdout(file("stdout.log")).stderr(file("stderr.log")).stdin(Stdio::null()).spawn().expect("the program")
+        command.stdout(file("stdout.log")).stderr(file("stderr.log")).stdin(Stdio::null()).spawn().expect("the program")
     }
 
     /// Waits for the end of what [`start`](Self::start) began.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::io::Write;
 use std::process::Command;
 
 use tidemill_tests::cli::{Workplace, wait_until};
@@ -29,13 +30,41 @@ impl Drop for SmallDisk {
     }
 }
 
+/// Past what holds back the output of tests that pass.
+fn say_it_is_left_out() {
+    let text = "SKIPPED: this user may not mount a small disk, so no real disk was full; the tests with a limit on file sizes ran";
+    _ = writeln!(std::io::stderr(), "\n{text}\n");
+}
+
+#[test]
+fn a_limit_on_file_sizes_stops_the_job_with_an_error_and_without_it_the_job_goes_on() {
+    let place = Workplace::larkspur();
+    // The state outgrows this in the middle of the day.
+    let child = place.start_limited(256, &["run", "job.yaml", "--set", SLOW, "--set", "restart.strategy=none"]);
+    place.finish(child).expect(1, &["File too large", "tidemill-data"]);
+    assert!(!place.visible("out/alerts").is_empty());
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint", "finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn a_job_restarts_until_its_files_may_grow() {
+    let place = Workplace::larkspur();
+    let delays = ["--set", "restart.initial=100ms", "--set", "restart.max=200ms"];
+    let child = place.start_limited(256, &[&["run", "job.yaml", "--set", SLOW], &delays[..]].concat());
+    wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("the job failed and restarts"));
+    let raised = Command::new("prlimit").args(["--pid", &child.id().to_string(), "--fsize=unlimited"]).status().unwrap();
+    assert!(raised.success());
+    place.finish(child).expect(0, &["File too large", "finished"]);
+    place.check_with_oracle();
+}
+
 #[test]
 fn a_full_disk_stops_the_job_with_an_error_and_space_lets_it_go_on() {
     for full in ["tidemill-data", "out"] {
         let place = Workplace::larkspur();
         let Some(disk) = SmallDisk::mount(&place, full, "12m") else {
-            eprintln!("this user may not mount a small disk: the test with a real full disk is left out; the simulation has one");
-            return;
+            return say_it_is_left_out();
         };
         let filler = disk.0.join("filler");
         let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", "restart.strategy=none"]);
@@ -57,8 +86,7 @@ fn a_full_disk_stops_the_job_with_an_error_and_space_lets_it_go_on() {
 fn goes_on_when_space_is_free(full: &str, options: &[&str], said: &str) {
     let place = Workplace::larkspur();
     let Some(disk) = SmallDisk::mount(&place, full, "12m") else {
-        eprintln!("this user may not mount a small disk: the test with a real full disk is left out; the simulation has one");
-        return;
+        return say_it_is_left_out();
     };
     let filler = disk.0.join("filler");
     let child = place.start(&[&["run", "job.yaml", "--set", SLOW], options].concat());

@@ -14,21 +14,64 @@ fn passed(place: &Workplace) -> Vec<Value> {
     passed
 }
 
+/// Adds one of these lines to the input.
+fn append(place: &Workplace, lines: &str, line: usize) {
+    let mut file = fs::OpenOptions::new().append(true).open(place.path("in/a.jsonl")).unwrap();
+    file.write_all(lines.lines().nth(line).map(|line| format!("{line}\n")).unwrap().as_bytes()).unwrap();
+}
+
 fn wait_for_log(place: &Workplace, text: &str) {
     wait_until(&format!("the log says {text:?}"), || fs::read_to_string(place.path("stderr.log")).unwrap().contains(text));
 }
 
 #[test]
-fn a_job_restarts_after_a_failure_and_goes_on_when_its_cause_is_gone() {
+fn a_job_restarts_until_the_cause_of_its_failure_is_gone() {
+    let place = Workplace::picky(", follow: true");
+    place.write("in/a.jsonl", records(&["pass"]));
+    let child = place.start(&["run", "job.yaml"]);
+    wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
+    fs::rename(place.path("out/main"), place.path("out/kept")).unwrap();
+    place.write("out/main", "a file where a folder should be");
+    append(&place, &records(&["pass", "pass"]), 1);
+    // What a job finds when it starts would end it, had it not run before.
+    let restarts = || fs::read_to_string(place.path("stderr.log")).unwrap().matches("the job failed and restarts").count();
+    wait_until("the job restarts again and again", || restarts() > 5);
+    fs::remove_file(place.path("out/main")).unwrap();
+    fs::rename(place.path("out/kept"), place.path("out/main")).unwrap();
+    wait_until("the second record is out", || passed(&place) == [json!(0), json!(1)]);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["out/main", "delay_ms", "stopped"]);
+}
+
+#[test]
+fn a_job_that_waits_to_restart_can_be_stopped_and_goes_on_when_the_record_is_mended() {
     let place = Workplace::picky("");
     place.write("in/a.jsonl", records(&["pass", "trap", "pass"]));
-    // Long enough to mend the record before the third failure in the same way ends the job.
-    let delays = ["--set", "restart.initial=2s", "--set", "restart.max=2s"];
-    let child = place.start(&[&["run", "job.yaml"][..], &delays].concat());
+    let child = place.start(&["run", "job.yaml", "--set", "restart.initial=1h", "--set", "restart.max=1h"]);
     wait_for_log(&place, "the job failed and restarts");
+    signal(&child, "-INT");
+    place.finish(child).expect(1, &["asked to trap", "delay_ms", "was stopped while it waited to restart"]);
     place.write("in/a.jsonl", records(&["pass", "pass", "pass"]));
-    place.finish(child).expect(0, &["asked to trap", "delay_ms", "finished"]);
+    place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
     assert_eq!(passed(&place), [json!(0), json!(1), json!(2)]);
+}
+
+#[test]
+fn a_vanished_input_is_waited_for() {
+    let place = Workplace::picky(", follow: true");
+    place.write("in/a.jsonl", records(&["pass"]));
+    let child = place.start(&["run", "job.yaml"]);
+    wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
+    fs::rename(place.path("in"), place.path("away")).unwrap();
+    place.write("in", "a file where a folder should be");
+    let restarts = || fs::read_to_string(place.path("stderr.log")).unwrap().matches("the job failed and restarts").count();
+    wait_until("the job restarts again and again", || restarts() > 5);
+    fs::remove_file(place.path("in")).unwrap();
+    fs::rename(place.path("away"), place.path("in")).unwrap();
+    append(&place, &records(&["pass", "pass"]), 1);
+    wait_until("the second record is out", || passed(&place) == [json!(0), json!(1)]);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["cannot read", "stopped"]);
 }
 
 #[test]
@@ -38,9 +81,7 @@ fn a_second_ctrl_c_ends_a_job_that_cannot_reach_a_checkpoint_and_nothing_is_lost
     let child = place.start(&["run", "job.yaml", "--set", "operators.picky.limits.deadline=1h"]);
     wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
     // The component now loops for an hour, so that no barrier can pass it.
-    let looping = records(&["pass", "loop"]);
-    let mut file = fs::OpenOptions::new().append(true).open(place.path("in/a.jsonl")).unwrap();
-    file.write_all(looping.lines().nth(1).map(|line| format!("{line}\n")).unwrap().as_bytes()).unwrap();
+    append(&place, &records(&["pass", "loop"]), 1);
     wait_for_log(&place, "looping as asked");
     signal(&child, "-INT");
     signal(&child, "-TERM");

@@ -45,6 +45,44 @@ fn ctrl_c_twice_stops_at_once_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_second_job_is_kept_out_of_a_sink_folder_and_of_a_job_folder_that_are_not_its_own() {
+    let place = Workplace::larkspur();
+    let other = ["run", "job.yaml", "--set", "name=other"];
+    let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.on_finish=delete"]);
+    wait_for_checkpoint(&place, 1);
+    let second = place.command(&other).output().unwrap();
+    let text = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(3), "{text}");
+    assert!(text.contains("out/alerts") && text.contains(&format!("job stock-out (process {})", child.id())), "{text}");
+    place.finish(child).expect(0, &["finished"]);
+    place.check_with_oracle();
+    assert!(place.names("out/alerts").iter().all(|name| !name.starts_with('.')));
+    // Neither its output nor its end is the other job's.
+    place.run(&other).expect(2, &["already holds committed output", "--fresh"]);
+    place.run(&[&other[..], &["--data-dir", DATA]].concat()).expect(2, &["of job stock-out, not of other"]);
+    place.run(&["run", "job.yaml"]).expect(0, &["finished already"]);
+}
+
+#[test]
+fn a_folder_with_a_job_may_be_moved() {
+    let place = Workplace::larkspur();
+    fs::create_dir(place.path("a")).unwrap();
+    for name in ["data", "job.yaml"] {
+        fs::rename(place.path(name), place.path("a").join(name)).unwrap();
+    }
+    let child = place.start(&["run", "a/job.yaml", "--set", SLOW]);
+    wait_for_checkpoint(&place, 3);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+    fs::rename(place.path("a"), place.path("b")).unwrap();
+    place.run(&["run", "b/job.yaml"]).expect(0, &["resumed from checkpoint", "finished"]);
+    for name in ["data", "out"] {
+        fs::rename(place.path("b").join(name), place.path(name)).unwrap();
+    }
+    place.check_with_oracle();
+}
+
+#[test]
 fn a_second_process_is_refused_and_the_first_goes_on() {
     let place = Workplace::larkspur();
     let child = place.start(&["run", "job.yaml", "--set", SLOW]);

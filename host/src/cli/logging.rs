@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use indicatif::MultiProgress;
 use tidemill_core::{Error, Result};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// What is logged unless the user says otherwise.
@@ -58,6 +59,14 @@ pub(super) fn start(options: &Options) -> Result<Terminal> {
 fn filter(options: &Options) -> Result<EnvFilter> {
     let variable = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|text| !text.is_empty());
     let text = options.log_level.clone().or(variable).unwrap_or_else(|| DEFAULT_LEVEL.to_owned());
+    // The filter takes a word that is no level for the name of a module, of which it then shows all: a slip would go unnoticed.
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let given = options.log_level.iter().flat_map(|text| text.split(',')).map(str::trim);
+    if let Some(word) = given.filter(|word| !word.contains(['=', '['])).find(|word| !is_level(word)) {
+        return Err(Error::config(format!(
+            "`{word}` is not a log level: write error, warn, info, debug, trace or off, or a filter such as tidemill=debug"
+        )));
+    }
     EnvFilter::try_new(&text).map_err(|error| Error::config(format!("`{text}` is not a log level: {error}")))
 }
 

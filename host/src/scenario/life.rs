@@ -71,7 +71,7 @@ impl Life {
             None => Recovered { operators: job.graph.nodes.iter().map(|_| None).collect(), ..Recovered::default() },
         };
         // Steps are never replayed, so the input goes on with the next one wherever the snapshot stood.
-        let split = Split { id: 0, name: SPLIT.to_owned(), position: 0, finished: false };
+        let split = Split::new(&[], SPLIT);
         let setup = WorkerSetup {
             wakers: (0..job.parallelism).map(|_| Waker::noop().clone()).collect(),
             queue_capacity: job.queue_capacity,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::{At, Place, Problems};
-use super::nearest::hint;
+use super::nearest::{hint, nearest};
 use super::size::parse_size;
 use super::tree::{Entry, Node, Value};
 use crate::codec::parse_duration;
@@ -141,7 +141,7 @@ pub(super) fn size(least: u64) -> impl Fn(&Node) -> Result<u64, String> {
             Value::Number(number) => number.as_u64().ok_or_else(|| format!("{number} is not a number of bytes"))?,
             _ => return Err(format!("must be a size such as 256MiB, not {}", node.kind())),
         };
-        if size < least { Err(format!("must be at least {least} bytes, not {}", shown(node))) } else { Ok(size) }
+        if size < least { Err(format!("must be at least {}, not {}", shown_size(least), shown(node))) } else { Ok(size) }
     }
 }
 
@@ -153,7 +153,10 @@ pub(super) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Node) -> Result<T
             return Err(format!("must be one of {}, not {}", names().collect::<Vec<_>>().join(", "), node.kind()));
         };
         let found = words.iter().find(|(name, _)| name == word);
-        found.map(|(_, value)| *value).ok_or_else(|| format!("unknown value `{word}`{}", hint(word, names())))
+        let meant = || nearest(word, names()).map_or_else(String::new, |name| format!(", did you mean `{name}`?"));
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| format!("unknown value `{word}`{}; known: {}", meant(), names().collect::<Vec<_>>().join(", ")))
     }
 }
 
@@ -163,6 +166,10 @@ fn shown(node: &Node) -> String {
         Value::Text(text) => format!("`{text}`"),
         _ => node.kind().to_owned(),
     }
+}
+
+fn shown_size(bytes: u64) -> String {
+    if bytes > 0 && bytes.is_multiple_of(1 << 20) { format!("{}MiB", bytes >> 20) } else { format!("{bytes} bytes") }
 }
 
 fn shown_millis(millis: i64) -> String {

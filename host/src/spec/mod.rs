@@ -19,12 +19,17 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 pub use self::error::{At, Problem, SpecError};
 use self::error::{Place, Problems};
 pub use self::job::JobSpec;
 use self::plan::Plan;
+
+/// The largest spec.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Reads a job spec and its overrides (`path=value` each), takes variables from the environment, and checks all that can be checked without
 /// components: fields, values, the graph, and that the files of components and reference tables exist.
@@ -33,7 +38,7 @@ use self::plan::Plan;
 /// The file cannot be read, or something in it is wrong; every problem found is listed.
 pub fn load(path: &Path, overrides: &[String]) -> Result<JobSpec, SpecError> {
     let file = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| SpecError::one(&*file, Place::Whole, format!("cannot read the job spec: {error}")))?;
+    let bytes = read_bytes(path).map_err(|message| SpecError::one(&*file, Place::Whole, message))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         SpecError::one(&*file, Place::Whole, format!("the job spec is not UTF-8 at byte {at}"))
@@ -72,6 +77,20 @@ pub fn parse(text: &Text<'_>, overrides: &[String], environment: &dyn Fn(&str) -
     let Some(spec) = read::job(&root, text, &mut problems) else { return Err(problems.into_error(text.file)) };
     Plan::check(&spec, &mut problems);
     problems.into_result(text.file, spec)
+}
+
+/// The bytes of a spec. What is not a regular file may never end, or wait for a writer.
+fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error| format!("cannot read the job spec: {error}");
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err("the job spec is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    File::open(path).map_err(failed)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("the job spec has more than {} MiB: put long tables into files of their own", MAX_BYTES >> 20));
+    }
+    Ok(bytes)
 }
 
 fn check_files(spec: &JobSpec) -> Result<(), SpecError> {

@@ -29,7 +29,7 @@ pub(super) fn discover(config: &FileSourceConfig, known: &mut Vec<Split>) -> Res
             continue;
         }
         match index.by_name.get(name).and_then(|at| known.get_mut(*at)) {
-            Some(split) if index.may_stay(split, &found, config.follow)? => split.identity = Some(found.identity.to_text()),
+            Some(split) if Index::may_stay(split, &found, config.follow)? => split.identity = Some(found.identity.to_text()),
             // What is left of the old file is read as long as it is open; this one is new.
             Some(_) if config.follow => known.push(found.split(known, name)),
             Some(split) => return Err(replaced(Path::new(&file.path), split, &found.identity)),
@@ -140,7 +140,7 @@ impl Index {
 
     /// Whether the file of a split's name may stand for the one that the split began with: nothing was read yet, or it is a copy, or it is not
     /// known which file that was. If files are followed, it is the next one of that name.
-    fn may_stay(&self, split: &Split, found: &Found, follow: bool) -> Result<bool> {
+    fn may_stay(split: &Split, found: &Found, follow: bool) -> Result<bool> {
         let Some(stored) = stored(split) else { return Ok(true) };
         if follow {
             return Ok(false);

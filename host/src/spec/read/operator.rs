@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tidemill_wit::descriptor::TtlUpdate;
 
+use crate::guest;
 use crate::spec::Text;
 use crate::spec::error::{At, Problems};
 use crate::spec::fields::{self, Fields};
@@ -15,9 +16,6 @@ const OPERATOR: &[&str] = &["uid", "input", "key_by", "component", "parameters",
 const ON_ERROR: &[(&str, OnError)] = &[("fail", OnError::Fail), ("dead-letter", OnError::DeadLetter)];
 const TTL_UPDATE: &[(&str, TtlUpdate)] =
     &[("on_create_and_write", TtlUpdate::OnCreateAndWrite), ("on_read_and_write", TtlUpdate::OnReadAndWrite)];
-
-/// The least memory with which a component can start, one page of WebAssembly.
-const LEAST_MEMORY: u64 = 64 << 10;
 
 pub(in crate::spec) fn operator(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Operator> {
     let fields = Fields::of(node, "an operator", OPERATOR, problems)?;
@@ -129,8 +127,13 @@ fn state(name: At<String>, node: &Node, problems: &mut Problems) -> Option<State
 fn limits(node: &Node, problems: &mut Problems) -> Limits {
     let mut limits = Limits::default();
     if let Some(fields) = Fields::of(node, "`limits`", &["memory", "deadline", "output"], problems) {
-        fields.update("memory", &mut limits.memory, fields::size(LEAST_MEMORY), problems);
-        fields.update("deadline", &mut limits.deadline, fields::duration(1_000), problems);
+        fields.update("memory", &mut limits.memory, fields::size(guest::Limits::MIN_MEMORY), problems);
+        fields.update(
+            "deadline",
+            &mut limits.deadline,
+            fields::duration(i64::try_from(guest::Limits::MIN_DEADLINE.as_millis()).unwrap_or(i64::MAX)),
+            problems,
+        );
         fields.update("output", &mut limits.output, fields::size(1), problems);
     }
     limits

@@ -15,6 +15,11 @@ fn files_must_be_there() {
     let path = folder.path().join("job.yaml");
     assert_eq!(message(&path, folder.path()), "DIR/job.yaml: cannot read the job spec: No such file or directory (os error 2)");
 
+    assert_eq!(message(Path::new("/dev/zero"), folder.path()), "/dev/zero: the job spec is not a regular file");
+    assert_eq!(message(folder.path(), folder.path()), "DIR: the job spec is not a regular file");
+    fs::write(&path, "#".repeat((4 << 20) + 1)).unwrap();
+    assert_eq!(message(&path, folder.path()), "DIR/job.yaml: the job spec has more than 4 MiB: put long tables into files of their own");
+
     fs::write(&path, b"name: \xff\n").unwrap();
     assert_eq!(message(&path, folder.path()), "DIR/job.yaml: the job spec is not UTF-8 at byte 6");
 

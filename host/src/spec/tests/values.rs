@@ -138,8 +138,8 @@ fn reports_all_problems_at_once() {
 job.yaml:1:1: missing field `name`: the job's name, of which its folder takes its name
 job.yaml:1:14: `parallelism`: must be a whole number of at least 1, not 0
 job.yaml:2:1: unknown field `nam`, did you mean `name`?
-job.yaml:5:43: `format`: unknown value `jsn`, did you mean `json`?
-job.yaml:12:64: `format`: unknown value `jsn`, did you mean `json`?";
+job.yaml:5:43: `format`: unknown value `jsn`, did you mean `json`?; known: json, csv
+job.yaml:12:64: `format`: unknown value `jsn`, did you mean `json`?; known: json, csv";
     assert_eq!(messages(&text), expected);
 }
 
@@ -185,6 +185,7 @@ fn refuses_wrong_values_in_the_graph() {
     );
     for (line, expected) in [
         ("limits: { deadline: 500ms }", "10:25: `deadline`: must be at least 1s, not `500ms`"),
+        ("limits: { memory: 64KiB }", "10:23: `memory`: must be at least 1MiB, not `64KiB`"),
         (
             "limits: { memory: 256MB }",
             "10:23: `memory`: `256MB` is not a size: write a number of bytes, or a whole number and one of KiB, MiB, GiB",
