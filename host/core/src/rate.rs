@@ -29,6 +29,8 @@ impl MaxRate {
     /// How many records [`take`](Self::take) would give.
     #[must_use]
     pub fn available(&self, now: Timestamp, wanted: usize) -> usize {
+        // The clock starts at the first look, whoever has it.
+        _ = self.spent_until.compare_exchange(i64::MIN, nanos(now), Ordering::Relaxed, Ordering::Relaxed);
         self.count(self.begin(self.spent_until.load(Ordering::Relaxed), now), now, wanted)
     }
 
@@ -50,7 +52,7 @@ impl MaxRate {
         self.spent_until.fetch_sub(self.nanos(records), Ordering::Relaxed);
     }
 
-    /// From when on there is something to hand out: the clock starts at the first look.
+    /// From when on there is something to hand out.
     fn begin(&self, spent_until: i64, now: Timestamp) -> i64 {
         let now = nanos(now);
         if spent_until == i64::MIN { now } else { spent_until.max(now.saturating_sub(BURST.max(self.interval + NANOS_PER_MILLI))) }
@@ -82,6 +84,10 @@ mod tests {
             let mut taken = 0;
             for now in 0..=seconds * 1000 {
                 for subtask in 0..4 {
+                    // As sources do: they look first.
+                    if limit.available(Timestamp(1_700_000_000_000 + now), 10_000) == 0 {
+                        continue;
+                    }
                     // Each finds fewer than it took, now and then.
                     let got = limit.take(Timestamp(1_700_000_000_000 + now), 10_000);
                     let unread = if subtask == 1 { got / 2 } else { 0 };
