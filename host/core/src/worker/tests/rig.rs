@@ -151,7 +151,7 @@ struct Reader {
 
 impl SplitReader for Reader {
     fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
-        for record in self.records.lock().unwrap().iter().skip(self.position as usize).take(limit.rows) {
+        for record in self.records.lock().unwrap().iter().skip(usize::try_from(self.position).unwrap()).take(limit.rows) {
             rows.payload.push(&postcard::to_allocvec(record).unwrap());
             rows.position.push(self.position);
             self.position += 1;
