@@ -3,7 +3,14 @@
 //! Values are postcard bytes, so a type table says exactly what serde would have serialized: structs as their fields in order, enums
 //! externally tagged with the variant's index.
 
+mod nesting;
+
 use serde::{Deserialize, Serialize};
+
+pub use nesting::MAX_NESTING;
+
+/// How many bytes an encoded type table may have: it becomes some dozen times as large when it is read.
+pub const MAX_BYTES: usize = 1 << 20;
 
 /// A type and the named types that it refers to. Named types may be recursive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,11 +42,11 @@ pub enum Type {
     Bytes,
     /// A length of time: milliseconds as an i64, written `30m` in a spec.
     Duration,
-    Option(Box<Type>),
-    List(Box<Type>),
+    Option(#[serde(deserialize_with = "nesting::inner")] Box<Type>),
+    List(#[serde(deserialize_with = "nesting::inner")] Box<Type>),
     /// A map, serialized as a list of pairs.
-    Map(Box<Type>, Box<Type>),
-    Tuple(Vec<Type>),
+    Map(#[serde(deserialize_with = "nesting::inner")] Box<Type>, #[serde(deserialize_with = "nesting::inner")] Box<Type>),
+    Tuple(#[serde(deserialize_with = "nesting::inner")] Vec<Type>),
     /// A type of the table, by index.
     Named(u32),
 }
@@ -135,9 +142,14 @@ impl TypeTable {
     /// Reads a table from a descriptor.
     ///
     /// # Errors
-    /// The bytes are not a type table, or the table refers to a type that it does not have.
+    /// The bytes are not a type table, are more than [`MAX_BYTES`], nest types deeper than [`MAX_NESTING`], or the table refers to a type
+    /// that it does not have.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let table: Self = postcard::from_bytes(bytes).map_err(|error| format!("the bytes are not a type table: {error}"))?;
+        if bytes.len() > MAX_BYTES {
+            return Err(format!("the type table has {} bytes, more than {MAX_BYTES}", bytes.len()));
+        }
+        let table: Self = postcard::from_bytes(bytes)
+            .map_err(|error| format!("the bytes are not a type table, or nest types more than {MAX_NESTING} deep: {error}"))?;
         table.check()?;
         Ok(table)
     }

@@ -41,7 +41,8 @@ impl Live {
 
     /// Logs where the job stands; on a terminal that would only repeat the live view.
     pub(super) fn log(&mut self, progress: &Progress) {
-        if self.bars.is_some() {
+        // The last line may have been the same moment's.
+        if self.bars.is_some() || (self.logged == progress.elapsed && !self.logged.is_zero()) {
             return;
         }
         self.logged = progress.elapsed;

@@ -42,8 +42,12 @@ fn style() -> TableStyle {
 
 fn totals(progress: &Progress) -> String {
     let (completed, failed) = progress.checkpoints;
+    let resumed = progress.resumed_from.map_or_else(String::new, |checkpoint| {
+        let all = count(progress.records_in);
+        format!(" since it was resumed from checkpoint {checkpoint}, as in the table; {all} records since the job began")
+    });
     let mut totals = format!(
-        "{} records in {}: {} records/s\ncheckpoints: {} completed, {} failed",
+        "{} records in {}: {} records/s{resumed}\ncheckpoints: {} completed, {} failed",
         count(progress.records_in_now),
         length(progress.elapsed),
         count(rate(progress.records_in_now, progress.elapsed)),
@@ -102,6 +106,7 @@ pub(super) fn sample() -> Progress {
         checkpoint: Some(CheckpointProgress { id: 12, duration: Duration::from_millis(45), bytes: 3_200_000 }),
         checkpoints: (12, 0),
         restarts: 1,
+        resumed_from: None,
         records_in: 60_000,
         records_in_now: 50_000,
         elapsed: Duration::from_millis(4_200),
@@ -130,6 +135,13 @@ checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB); restarts: 1 (the 
         );
         assert_eq!(body, expected);
         assert!(memory.ends_with("iB\n"), "{memory}");
+    }
+
+    #[test]
+    fn a_resumed_run_says_what_its_counts_cover() {
+        let rendered = render(&crate::runtime::Progress { resumed_from: Some(7), ..sample() });
+        let expected = "11,905 records/s since it was resumed from checkpoint 7, as in the table; 60,000 records since the job began\n";
+        assert!(rendered.contains(expected), "{rendered}");
     }
 
     #[test]

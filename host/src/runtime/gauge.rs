@@ -26,6 +26,16 @@ pub(super) struct Gauge {
     checkpoint: Option<CheckpointProgress>,
     checkpoints: (u64, u64),
     restarts: u32,
+    resumed_from: Option<u64>,
+    /// The operators' lanes, by operator: named once.
+    lanes: Vec<Vec<LaneName>>,
+}
+
+/// A lane as the user sees it.
+struct LaneName {
+    name: String,
+    /// Whether something reads it.
+    read: bool,
 }
 
 impl Gauge {
@@ -42,11 +52,16 @@ impl Gauge {
             checkpoint: None,
             checkpoints: (0, 0),
             restarts: 0,
+            resumed_from: None,
+            lanes: Vec::new(),
         }
     }
 
     /// A new attempt begins, from a checkpoint before which so many records had been read.
     pub(super) fn attempt(&mut self, checkpoint: u64, records_in: u64) {
+        if self.restarts == 0 {
+            self.resumed_from = (checkpoint > 0).then_some(checkpoint);
+        }
         self.records_now_before += self.read();
         self.records_before = records_in;
         self.workers.clear();
@@ -89,6 +104,7 @@ impl Gauge {
             checkpoint: self.checkpoint,
             checkpoints: self.checkpoints,
             restarts: self.restarts,
+            resumed_from: self.resumed_from,
             records_in: self.records_before + self.read(),
             records_in_now: self.records_now_before + self.read(),
             elapsed: monotonic().duration_since(self.began),
@@ -96,7 +112,10 @@ impl Gauge {
         };
         let (mut source, mut operator, mut sink) = (0, 0, 0);
         self.measure_rates(job.sources.len());
-        for (node_index, node) in job.graph.nodes.iter().enumerate() {
+        if self.lanes.is_empty() {
+            self.lanes = lane_names(job);
+        }
+        for node in &job.graph.nodes {
             match node {
                 Node::Source(settings) => {
                     progress.sources.push(self.source(source, &settings.uid));
@@ -104,11 +123,10 @@ impl Gauge {
                 }
                 Node::Operator(settings) => {
                     progress.operators.push(self.operator(operator, &settings.uid));
-                    for (lane, name) in Job::lanes(node).iter().enumerate() {
+                    for (lane, LaneName { name, read }) in self.lanes.get(operator).into_iter().flatten().enumerate() {
                         let records = self.operators(operator).filter_map(|operator| operator.lanes.get(lane)).sum();
-                        if records > 0 || job.graph.wires.iter().any(|wire| wire.from == node_index && wire.lane == lane) {
-                            let name = if name == "main" { settings.uid.clone() } else { format!("{}.{name}", settings.uid) };
-                            progress.lanes.push(LaneProgress { name, records });
+                        if records > 0 || *read {
+                            progress.lanes.push(LaneProgress { name: name.clone(), records });
                         }
                     }
                     operator += 1;
@@ -173,4 +191,17 @@ impl Gauge {
             None => self.previous = Some((now, counts)),
         }
     }
+}
+
+fn lane_names(job: &Job) -> Vec<Vec<LaneName>> {
+    let mut operators = Vec::new();
+    for (index, node) in job.graph.nodes.iter().enumerate() {
+        let Node::Operator(settings) = node else { continue };
+        let named = |(lane, name): (usize, String)| LaneName {
+            name: if name == "main" { settings.uid.clone() } else { format!("{}.{name}", settings.uid) },
+            read: job.graph.wires.iter().any(|wire| wire.from == index && wire.lane == lane),
+        };
+        operators.push(Job::lanes(node).into_iter().enumerate().map(named).collect());
+    }
+    operators
 }

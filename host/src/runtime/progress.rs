@@ -21,6 +21,8 @@ pub struct Progress {
     pub checkpoints: (u64, u64),
     /// How often the job has restarted.
     pub restarts: u32,
+    /// The checkpoint from which the process took the job up; `None`: it began from nothing.
+    pub resumed_from: Option<u64>,
     /// Records read from all sources since the job's first start.
     pub records_in: u64,
     /// Records read from all sources since the process began.

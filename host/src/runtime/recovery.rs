@@ -213,7 +213,7 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
                     states: stored.map(|stored| ids(&stored.states, &operator.settings)).unwrap_or_default(),
                     ..RestoredOperator::default()
                 });
-                restored.pass = restored.pass.max(part.pass);
+                restored.passes.extend(part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))));
                 restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
             }
         }

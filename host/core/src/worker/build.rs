@@ -75,8 +75,9 @@ pub struct WorkerSetup {
 /// An operator's part of a checkpoint, of all its subtasks.
 #[derive(Default)]
 pub struct RestoredOperator {
-    /// The event-time pass that the checkpoint interrupted. All subtasks have the same: at a barrier their watermarks are equal.
-    pub pass: Option<Timestamp>,
+    /// The event-time pass that the checkpoint interrupted, by key group. Those of one subtask have the same; those of different subtasks
+    /// need not: how idle channels return can make their watermarks differ at a barrier.
+    pub passes: Vec<(KeyGroup, Timestamp)>,
     /// The state and timers by key group.
     pub groups: Vec<(KeyGroup, Vec<u8>)>,
     /// Today's id of each state in the snapshot; `None` drops it.
@@ -147,7 +148,8 @@ fn open_operator(
             .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))?;
     }
     let mut operator = Operator::new(Arc::clone(settings), state)?;
-    if let Some(horizon) = restored.and_then(|restored| restored.pass) {
+    let passes = restored.iter().flat_map(|restored| &restored.passes).filter(|(group, _)| mine.contains(&u32::from(group.0)));
+    if let Some(horizon) = passes.map(|(_, horizon)| *horizon).max() {
         operator.begin_pass(Domain::Event, horizon);
     }
     Ok(operator)

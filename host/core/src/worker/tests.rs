@@ -1,5 +1,8 @@
 mod rig;
 
+use std::collections::BTreeSet;
+
+use fastrand::Rng;
 use rig::{Options, World, restart, step};
 
 use super::{Clocks, Report, Step, Worker, WorkerSnapshot};
@@ -97,4 +100,71 @@ fn a_source_reads_on_while_processing_time_stands_still() {
     assert_eq!(world.written(), ["e 1 1 @500"]);
     at(20);
     assert_eq!(world.written(), ["e 1 1 @500", "e 1 2 @500", "t 1 1 @1"]);
+}
+
+/// The order in which one subtask must see records of ascending times: all timers up to a watermark before the next record, in order. Gives
+/// the earliest time of the timers that are left.
+fn check_order(lines: &[String]) -> Result<Option<i64>, String> {
+    let (mut pending, mut watermark) = (BTreeSet::new(), i64::MIN);
+    for line in lines {
+        let parts: Vec<_> = line.split([' ', '@']).collect();
+        let number = |at: usize| parts[at].parse::<i64>().unwrap();
+        // Keys of one group and of several: the order among equal times is not checked here.
+        let (key, time) = (number(1), number(2));
+        let due = pending.first().filter(|(first, _)| *first <= watermark);
+        match (parts[0], due) {
+            ("e", Some(due)) => return Err(format!("{line} comes before the timer {due:?} of watermark {watermark}")),
+            ("e", None) => {
+                pending.insert((time, key));
+            }
+            (_, due) if due.is_some() && number(4) != watermark => return Err(format!("{line} amid the pass of watermark {watermark}")),
+            _ => {
+                watermark = number(4);
+                if time > watermark || pending.first().is_none_or(|first| first.0 != time) || !pending.remove(&(time, key)) {
+                    return Err(format!("{line} is not the next of {pending:?}"));
+                }
+            }
+        }
+    }
+    Ok(pending.first().map(|(time, _)| *time))
+}
+
+#[test]
+fn timers_and_records_keep_their_order_through_restarts_at_any_moment() {
+    for seed in 0..300 {
+        let (mut rng, mut time) = (Rng::with_seed(seed), 0);
+        let records = (0..rng.usize(20..120)).map(|_| (time += rng.i64(0..4), (rng.i64(0..5), time)).1).collect::<Vec<_>>();
+        let (mut committed, mut from, mut seen) = (Vec::new(), None, 0);
+        for life in 0..6 {
+            let options = Options { batch_rows: rng.usize(1..6), source_rows: rng.usize(1..40), ..Options::default() };
+            let world = World::of(records.iter().copied().take(seen));
+            let mut worker = world.start(options, from.take()).remove(0);
+            let (mut now, steps) = (0, rng.i64(0..60));
+            let snapshot = loop {
+                // Records come bit by bit, so that passes and barriers come between them.
+                if now < steps && rng.u8(..6) == 0 {
+                    seen = (seen + rng.usize(..20)).min(records.len());
+                    *world.records.lock().unwrap() = records[..seen].to_vec();
+                }
+                now += 1;
+                if now == steps + 1 {
+                    worker.trigger(Barrier { checkpoint: 1, stop: false }).unwrap();
+                }
+                step(&mut worker, now * 20);
+                if let Some(snapshot) = snapshot(&mut worker) {
+                    break snapshot;
+                }
+            };
+            from = Some(restart(snapshot));
+            if life == 5 {
+                *world.records.lock().unwrap() = records.clone();
+                (now..now + 1_000).for_each(|now| _ = step(&mut worker, now * 20));
+            }
+            let lines = world.written();
+            committed.extend(lines.into_iter().take_while(|line| life == 5 || line != "|").filter(|line| line != "|"));
+        }
+        let left = check_order(&committed).unwrap_or_else(|what| panic!("seed {seed}: {what}: {committed:#?}"));
+        assert_eq!(left, Some(time), "seed {seed}: only the timers of the newest time are left");
+        assert_eq!(committed.iter().filter(|line| line.starts_with('e')).count(), records.len(), "seed {seed}");
+    }
 }

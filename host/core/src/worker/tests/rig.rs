@@ -25,6 +25,7 @@ use crate::{Result, Timestamp};
 pub(super) struct Options {
     pub(super) workers: usize,
     pub(super) batch_rows: usize,
+    pub(super) source_rows: usize,
     /// Outputs per record, each of so many bytes.
     pub(super) fan_out: (usize, usize),
     /// The time of a processing-time timer that each record registers.
@@ -33,7 +34,7 @@ pub(super) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { workers: 1, batch_rows: 1024, fan_out: (1, 0), processing_timer: None }
+        Self { workers: 1, batch_rows: 1024, source_rows: 1024, fan_out: (1, 0), processing_timer: None }
     }
 }
 
@@ -81,7 +82,7 @@ impl World {
             timestamp: Some(FieldPath::resolve(&input, "time").unwrap().as_timestamp().unwrap()),
             watermark: Strategy { bound: 0, idle_timeout: None },
             max_rate: None,
-            batch_rows: 1024,
+            batch_rows: options.source_rows,
             splits: Arc::default(),
         };
         let lane =
@@ -123,9 +124,10 @@ pub(super) fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
     let bytes = snapshot.state();
     let Snapshot { operators, .. } = Snapshot::parse(&bytes).unwrap();
     let part = operators.first().unwrap();
+    let passes = part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))).collect();
     let groups = part.groups.iter().map(|(group, bytes)| (*group, bytes.to_vec())).collect();
     let splits = snapshot.splits.into_iter().flat_map(|(_, splits)| splits).collect();
-    Restart { splits, operator: RestoredOperator { pass: part.pass, groups, states: vec![] } }
+    Restart { splits, operator: RestoredOperator { passes, groups, states: vec![] } }
 }
 
 impl Source for World {
@@ -149,7 +151,7 @@ struct Reader {
 
 impl SplitReader for Reader {
     fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
-        for record in self.records.lock().unwrap().iter().skip(self.position as usize).take(limit.rows) {
+        for record in self.records.lock().unwrap().iter().skip(usize::try_from(self.position).unwrap()).take(limit.rows) {
             rows.payload.push(&postcard::to_allocvec(record).unwrap());
             rows.position.push(self.position);
             self.position += 1;
