@@ -19,7 +19,7 @@ demo: build guests $(PYTHON)
 ## make test        everything: lints, unit tests, simulations, end-to-end runs with SIGKILL
 test: guests lint $(PYTHON)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --workspace --release --locked
-	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --release --locked
+	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --locked
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
 
 ## make soak        1,000 SIGKILLs and a long simulation
