@@ -20,7 +20,7 @@ demo: build guests $(PYTHON)
 test: guests lint $(PYTHON)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --workspace --release --locked
 	$(BIN)/tidemill test tests/conformance
-	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --release --locked
+	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --locked
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
 
 ## make soak        1,000 SIGKILLs and a long simulation

@@ -14,7 +14,7 @@ fn harness() -> Harness<StockOut> {
 }
 
 fn line(sku: &str, event_ts: i64, qty: i64) -> Line<'_> {
-    Line { basket_id: "b", store_id: 1, sku, qty, event_ts, uploaded_at: event_ts + 90_000 }
+    Line { basket_id: "b", store_id: 1, sku, qty, event_ts, uploaded_at: event_ts.saturating_add(90_000) }
 }
 
 fn sell(harness: &mut Harness<StockOut>, line: &Line<'_>) {
