@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use tidemill_core::Kind;
 use tidemill_core::disk::{Disk, DiskFile};
 
 /// The file system of the operating system.
@@ -65,6 +66,21 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir).and_then(|folder| folder.sync_all()).map_err(|error| about("sync the folder", dir, &error))
+    }
+}
+
+/// Who must act on an error of the operating system: the user if the path is not what it should be, else as `otherwise` says, since a disk
+/// or a process that is short of something may have it again later.
+pub(crate) fn kind_of(error: &io::Error, otherwise: Kind) -> Kind {
+    match error.kind() {
+        ErrorKind::NotFound
+        | ErrorKind::PermissionDenied
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::ReadOnlyFilesystem
+        | ErrorKind::InvalidFilename
+        | ErrorKind::InvalidInput => Kind::Config,
+        _ => otherwise,
     }
 }
 

@@ -88,7 +88,7 @@ fn a_job_folder_that_is_in_use_is_left_alone() {
     let _lock = JobLock::acquire(&folder.path().join("state")).unwrap();
     let (code, _, stderr) = tidemill(folder.path(), &["run", "job.yaml", "--data-dir", "state"]);
     assert_eq!(code, 3, "{stderr}");
-    assert!(stderr.starts_with("error: the job folder state is in use by process "), "{stderr}");
+    assert!(stderr.starts_with("error: the job folder `state` is in use by process "), "{stderr}");
 }
 
 #[test]

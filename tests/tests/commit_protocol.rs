@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
+use tidemill::runtime::checkpoints::commit;
+use tidemill::runtime::doing::Doing;
 use tidemill::sink::file::{FileSink, FileSinkConfig, RowEncode};
 use tidemill::store::CheckpointStore;
 use tidemill_core::batch::{Batch, Origin};
@@ -31,6 +33,7 @@ enum Fault {
     CommitBeforeManifest,
     NextCheckpointWithoutCommit,
     PartIsNotSynced,
+    BeginningIsNotNoted,
 }
 
 /// What the job was doing when it was stopped.
@@ -59,7 +62,7 @@ struct Life<'a> {
     fault: Fault,
     phase: Phase,
     store: CheckpointStore,
-    sink: FileSink,
+    sink: Arc<FileSink>,
     writers: Vec<Box<dyn SinkWriter>>,
     /// How many rows each subtask has written.
     positions: Vec<u64>,
@@ -69,8 +72,8 @@ struct Life<'a> {
 impl<'a> Life<'a> {
     fn new(disk: &SimDisk, rng: &'a mut Rng, fault: Fault) -> Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-        let config = FileSinkConfig { dir: OUT.into(), extension: "jsonl".to_owned(), header: None };
-        let sink = FileSink::new(config, Arc::clone(&disk), Arc::new(|| Box::new(Plain) as Box<dyn RowEncode>));
+        let config = FileSinkConfig { dir: OUT.into(), job: 1, extension: "jsonl".to_owned(), header: None };
+        let sink = Arc::new(FileSink::new(config, Arc::clone(&disk), Arc::new(|| Box::new(Plain) as Box<dyn RowEncode>)));
         let store = CheckpointStore::open(disk, PathBuf::from(CHECKPOINTS))?;
         let (positions, phase) = (vec![0; SUBTASKS as usize], Phase::Restore);
         Ok(Self { rng, fault, phase, store, sink, writers: Vec::new(), positions, checkpoint: 0 })
@@ -108,14 +111,22 @@ impl<'a> Life<'a> {
                 let bytes = self.store.read_state(file)?;
                 self.positions[file.worker as usize] = u64::from_le_bytes(bytes.try_into().unwrap());
             }
-            if self.fault != Fault::RestoreDoesNotCommit {
-                self.sink.commit(&manifest.sinks[0].committables)?;
+            if self.fault != Fault::RestoreDoesNotCommit && !self.store.is_committed(manifest.checkpoint)? {
+                self.commit(&manifest)?;
             }
             (self.checkpoint, ended) = (manifest.checkpoint, manifest.end_of_input);
         }
         self.sink.clean()?;
         self.store.remove_unfinished()?;
         Ok(ended)
+    }
+
+    fn commit(&self, manifest: &Manifest) -> Result<()> {
+        if self.fault == Fault::BeginningIsNotNoted {
+            self.sink.commit(&manifest.sinks[0].committables)?;
+            return self.store.mark_committed(manifest.checkpoint);
+        }
+        commit(&self.store, manifest, &[("alerts".to_owned(), Arc::clone(&self.sink) as _)], &Doing::default())
     }
 
     fn write_some(&mut self) -> Result<()> {
@@ -148,7 +159,7 @@ impl<'a> Life<'a> {
             self.sink.commit(&committables)?;
         }
         self.phase = Phase::Manifest;
-        let sinks = vec![SinkCommittables { uid: "alerts".to_owned(), committables: committables.clone() }];
+        let sinks = vec![SinkCommittables { uid: "alerts".to_owned(), committables }];
         let manifest =
             Manifest { version: VERSION, checkpoint: self.checkpoint, end_of_input, files: states, sinks, ..Manifest::default() };
         self.store.write_manifest(&manifest)?;
@@ -156,28 +167,41 @@ impl<'a> Life<'a> {
         if self.fault == Fault::NextCheckpointWithoutCommit && self.rng.bool() {
             return Ok(());
         }
-        self.sink.commit(&committables)?;
+        self.commit(&manifest)?;
         self.phase = Phase::AfterCommit;
         self.store.retain(self.checkpoint, 1)
     }
 }
 
-/// How often each visible row is there.
-fn visible(disk: &SimDisk) -> BTreeMap<String, usize> {
-    let mut rows = BTreeMap::new();
-    for path in disk.list(Path::new(OUT)).unwrap() {
-        if path.file_name().is_some_and(|name| name.to_str().unwrap().starts_with("part-")) {
+/// How often each row is visible, or was when a reader took it away.
+#[derive(Clone, Default)]
+struct Rows(BTreeMap<String, usize>);
+
+impl Rows {
+    fn add_visible(&mut self, disk: &SimDisk) {
+        for path in parts(disk) {
             let text = String::from_utf8_lossy(&disk.read(&path).unwrap()).into_owned();
-            text.lines().for_each(|line| *rows.entry(line.trim_end().to_owned()).or_default() += 1);
+            text.lines().for_each(|line| *self.0.entry(line.trim_end().to_owned()).or_default() += 1);
         }
     }
-    rows
+
+    /// A reader takes what is visible, once the machine has made it durable, as it does sooner or later.
+    fn take(&mut self, disk: &SimDisk) {
+        disk.sync_dir(Path::new(OUT)).unwrap();
+        self.add_visible(disk);
+        parts(disk).iter().for_each(|part| disk.take(part));
+    }
+}
+
+fn parts(disk: &SimDisk) -> Vec<PathBuf> {
+    let is_part = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_str().unwrap().starts_with("part-"));
+    disk.list(Path::new(OUT)).unwrap().into_iter().filter(is_part).collect()
 }
 
 /// Runs a job through crashes and failed calls until it has finished. Counts where it was stopped. What is wrong is returned.
 fn simulate(seed: u64, fault: Fault, stops: &mut BTreeMap<Phase, usize>) -> Result<(), String> {
     let mut rng = Rng::with_seed(seed);
-    let disk = SimDisk::new(seed);
+    let (disk, mut taken) = (SimDisk::new(seed), Rows::default());
     for attempt in 0.. {
         // After many lives the job may run to its end.
         let (crash, peaceful) = (rng.bool(), attempt > 25);
@@ -204,7 +228,12 @@ fn simulate(seed: u64, fault: Fault, stops: &mut BTreeMap<Phase, usize>) -> Resu
         if crash || finished {
             disk.crash(&mut rng);
         }
-        let rows = visible(&disk);
+        if !disk.list(Path::new(OUT)).unwrap().is_empty() && rng.u8(..3) == 0 {
+            taken.take(&disk);
+        }
+        let mut rows = taken.clone();
+        rows.add_visible(&disk);
+        let Rows(rows) = rows;
         if let Some((row, count)) = rows.iter().find(|(_, count)| **count != 1) {
             return Err(format!("row {row} is visible {count} times"));
         }
@@ -237,7 +266,13 @@ fn every_row_is_visible_exactly_once_whatever_crashes() {
 
 #[test]
 fn a_job_that_breaks_a_rule_is_caught() {
-    for fault in [Fault::RestoreDoesNotCommit, Fault::CommitBeforeManifest, Fault::NextCheckpointWithoutCommit, Fault::PartIsNotSynced] {
+    for fault in [
+        Fault::RestoreDoesNotCommit,
+        Fault::CommitBeforeManifest,
+        Fault::NextCheckpointWithoutCommit,
+        Fault::PartIsNotSynced,
+        Fault::BeginningIsNotNoted,
+    ] {
         let caught = (0..100).filter(|seed| simulate(*seed, fault, &mut BTreeMap::new()).is_err()).count();
         println!("{fault:?}: caught {caught} of 100");
         assert!(caught > 10, "{fault:?}: {caught}");

@@ -69,7 +69,7 @@ fn components_give_the_batch_answer_at_any_batch_size() {
         let spec = tidemill::spec::load(&place.path("job.yaml"), &[format!("parallelism={parallelism}")]).unwrap();
         let disk = SimDisk::new(1);
         let assembly = Assembly::load(&spec, &engine, Some(&cache)).unwrap();
-        let mut job = assembly.job(128, &(Arc::new(disk.clone()) as _)).unwrap();
+        let mut job = assembly.job(128, 0, &(Arc::new(disk.clone()) as _)).unwrap();
         set_batch_rows(&mut job, batch_rows);
         let outputs = [place.path("out/alerts"), place.path("out/late")];
         check(&day, &run(&job, &disk), outputs, &(parallelism, batch_rows));

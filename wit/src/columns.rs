@@ -87,11 +87,17 @@ impl BlobsBuf {
         self.finish();
     }
 
-    /// Ends an item whose bytes were appended to `bytes` directly. A column holds at most 4 GiB; batches are bounded far below that.
+    /// Whether so many bytes more fit: a column holds at most 4 GiB. One that has grown beyond that is not [`valid`](Blobs::valid).
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "batches are bounded in bytes, far below 4 GiB")]
+    #[must_use]
+    pub fn fits(&self, more: usize) -> bool {
+        self.bytes.len().checked_add(more).is_some_and(|len| u32::try_from(len).is_ok())
+    }
+
+    /// Ends an item whose bytes were appended to `bytes` directly. Who appends without a bound of its own asks [`fits`](Self::fits).
+    #[inline]
     pub fn finish(&mut self) {
-        self.ends.push(self.bytes.len() as u32);
+        self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 
     /// Drops bytes of an item that was begun but not finished.
@@ -132,7 +138,9 @@ mod tests {
         for item in [&b"a"[..], b"", b"bcd"] {
             column.push(item);
         }
-        assert!(column.view().valid(3));
+        assert!(column.view().valid(3) && column.fits(1 << 20));
+        #[cfg(target_pointer_width = "64")]
+        assert!(!column.fits(1 << 32) && !column.fits(usize::MAX));
         assert_eq!(column.view().iter().collect::<Vec<_>>(), [&b"a"[..], b"", b"bcd"]);
         assert_eq!((column.get(0), column.get(1), column.get(2), column.get(3)), (&b"a"[..], &b""[..], &b"bcd"[..], &b""[..]));
     }

@@ -88,21 +88,11 @@ impl Batch {
         self.origin.push(origin);
     }
 
-    /// Appends record `row` of `other`, with its key if it has one.
-    pub fn push_from(&mut self, other: &Self, row: usize) {
-        self.push(other.payload.get(row), other.time_of(row), other.origin.get(row).copied().unwrap_or(Origin::NONE));
-        if let Some(hash) = other.hash.get(row) {
-            self.key.push(other.key.get(row));
-            self.hash.push(*hash);
-        }
-    }
-
-    /// A copy of the records `rows`.
+    /// Whether a record of so many bytes, with a key of so many, still fits: a column holds at most 4 GiB.
+    #[inline]
     #[must_use]
-    pub fn slice(&self, rows: std::ops::Range<usize>) -> Self {
-        let mut copy = Self::default();
-        rows.for_each(|row| copy.push_from(self, row));
-        copy
+    pub fn fits(&self, payload: usize, key: usize) -> bool {
+        self.payload.fits(payload) && self.key.fits(key)
     }
 
     /// The payload column.
@@ -134,7 +124,6 @@ mod tests {
         batch.push(b"b", None, Origin::NONE);
         batch.push(b"c", Some(3), Origin::NONE);
         assert_eq!((0..3).map(|row| batch.time_of(row)).collect::<Vec<_>>(), [Some(1), None, Some(3)]);
-        let tail = batch.slice(1..3);
-        assert_eq!((tail.time_of(0), tail.time_of(1), tail.payload.get(1)), (None, Some(3), &b"c"[..]));
+        assert!(batch.fits(1 << 20, 0) && !batch.fits(1 << 32, 0) && !batch.fits(0, 1 << 32));
     }
 }

@@ -200,6 +200,21 @@ pub struct Entries {
 }
 
 impl Prefetched {
+    /// The bytes of all cells.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let values = self.values.iter().map(|cells| cells.items.bytes.len());
+        let entries = self.entries.iter().map(|entries| entries.key.bytes.len() + entries.value.bytes.len());
+        values.chain(entries).sum()
+    }
+
+    /// Whether every column is within what a column can hold.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        let entries = |entries: &Entries| entries.key.fits(0) && entries.value.fits(0) && u32::try_from(entries.key.len()).is_ok();
+        self.values.iter().all(|cells| cells.items.fits(0)) && self.entries.iter().all(entries)
+    }
+
     /// Removes all cells, keeping the capacity.
     pub fn clear(&mut self) {
         for cells in &mut self.values {

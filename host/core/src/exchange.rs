@@ -193,7 +193,8 @@ impl ByKey {
             1 => 0,
             n => subtask_of(key_group(hash, self.max_parallelism), self.max_parallelism, n as u32) as usize,
         };
-        if let Some(batch) = self.batches.get_mut(receiver) {
+        if let (Some(batch), Some(sender)) = (self.batches.get_mut(receiver), self.senders.get_mut(receiver)) {
+            make_room(sender, batch, payload.len(), self.key.len())?;
             batch.push(payload, time, origin);
             batch.key.push(&self.key);
             batch.hash.push(hash);
@@ -211,7 +212,8 @@ impl Edge {
 
     fn push(&mut self, payload: &[u8], time: Option<i64>, origin: Origin) -> Result<(), String> {
         match self {
-            Self::Forward { batch, .. } => {
+            Self::Forward { sender, batch } => {
+                make_room(sender, batch, payload.len(), 0)?;
                 batch.push(payload, time, origin);
                 Ok(())
             }
@@ -225,11 +227,6 @@ impl Edge {
 
     /// Sends the records collected since the last flush.
     fn flush_records(&mut self) {
-        let send = |sender: &mut Sender, batch: &mut Batch| {
-            if !batch.is_empty() {
-                sender.send(Element::Batch(std::mem::take(batch)));
-            }
-        };
         match self {
             Self::Forward { sender, batch } => send(sender, batch),
             Self::ByKey(edge) => edge.senders.iter_mut().zip(&mut edge.batches).for_each(|(sender, batch)| send(sender, batch)),
@@ -244,6 +241,24 @@ impl Edge {
             Self::Observed(_) => &mut [],
         }
     }
+}
+
+fn send(sender: &mut Sender, batch: &mut Batch) {
+    if !batch.is_empty() {
+        sender.send(Element::Batch(std::mem::take(batch)));
+    }
+}
+
+/// Cuts a batch before it becomes larger than its columns can hold.
+#[inline]
+fn make_room(sender: &mut Sender, batch: &mut Batch, payload: usize, key: usize) -> Result<(), String> {
+    if !batch.fits(payload, key) {
+        send(sender, batch);
+        if !batch.fits(payload, key) {
+            return Err(format!("it has {payload} bytes and a key of {key} bytes: more than 4 GiB"));
+        }
+    }
+    Ok(())
 }
 
 impl Outputs {
@@ -275,7 +290,7 @@ impl Outputs {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.records += 1;
             for edge in &mut lane.edges {
-                edge.push(payload, time, origin).map_err(|reason| Error::guest(format!("a record has no valid key: {reason}")))?;
+                edge.push(payload, time, origin).map_err(|reason| Error::guest(format!("a record cannot be sent: {reason}")))?;
             }
         }
         Ok(())

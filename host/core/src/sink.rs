@@ -32,6 +32,15 @@ pub trait Sink: Send + Sync {
     /// The commit did not happen, or may not have.
     fn commit(&self, committables: &[Committable]) -> Result<()>;
 
+    /// Finishes commits that may have been begun by another process, as its durable note says, and ended or not. What is then neither to be
+    /// committed nor there was committed, and has been taken away since.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    fn commit_again(&self, committables: &[Committable]) -> Result<()> {
+        self.commit(committables)
+    }
+
     /// Removes what earlier attempts left behind, of any subtask. Called after the commits of the restored checkpoint.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Sources: splits that are read from a position on.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use tidemill_wit::columns::BlobsBuf;
 
@@ -12,19 +14,32 @@ pub struct Split {
     pub id: u32,
     /// Its name: a path, or topic and partition.
     pub name: String,
+    /// How the source tells it from another split of the same name, if it has to; its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     /// Where reading goes on: all records before it have been emitted.
     pub position: u64,
     /// Whether the split has been read to its end (bounded sources only).
     pub finished: bool,
 }
 
+impl Split {
+    /// A split that nothing was read of, with the id that follows those of `known`.
+    #[must_use]
+    pub fn new(known: &[Self], name: impl Into<String>) -> Self {
+        // Ids are given in order, so the last one is the highest.
+        Self { id: known.last().map_or(0, |last| last.id + 1), name: name.into(), identity: None, position: 0, finished: false }
+    }
+}
+
 /// Connects to one system; shared by all subtasks.
 pub trait Source: Send + Sync {
-    /// The names of all splits that exist now, in a stable order.
+    /// Adds the splits that exist now and are not known yet at the end, in a stable order (see [`Split::new`]). May give a known split its
+    /// new name. The positions of known splits are those from which the job started.
     ///
     /// # Errors
-    /// The system cannot be listed: a missing file, an unreadable folder, a dead broker.
-    fn discover(&self) -> Result<Vec<String>>;
+    /// The system cannot be listed: a missing file, an unreadable folder, a dead broker; or a known split is not what it was.
+    fn discover(&self, known: &mut Vec<Split>) -> Result<()>;
 
     /// Opens a split at its position.
     ///
@@ -46,6 +61,16 @@ pub trait SplitReader: Send {
 
     /// The position after the last record that `poll` returned, valid or not.
     fn position(&self) -> u64;
+}
+
+/// Adds the names that are not known yet, for sources whose splits are told apart by name.
+pub fn add_new(known: &mut Vec<Split>, names: impl IntoIterator<Item = String>) {
+    let mut seen: HashSet<String> = known.iter().map(|split| split.name.clone()).collect();
+    for name in names {
+        if seen.insert(name.clone()) {
+            known.push(Split::new(known, name));
+        }
+    }
 }
 
 /// How much one poll may return: whatever is reached first.

@@ -27,6 +27,8 @@ pub enum Progress {
 #[derive(Clone, Debug)]
 pub struct SplitWatermarks {
     strategy: Strategy,
+    /// Whether the subtask ends with its splits.
+    bounded: bool,
     splits: Vec<SplitProgress>,
     emitted: Timestamp,
     idle: bool,
@@ -44,10 +46,10 @@ struct SplitProgress {
 }
 
 impl SplitWatermarks {
-    /// No splits yet.
+    /// No splits yet. A subtask of an unbounded source without a split that is still read is idle: others may come.
     #[must_use]
-    pub fn new(strategy: Strategy) -> Self {
-        Self { strategy, splits: Vec::new(), emitted: Timestamp::MIN, idle: false, clock: None }
+    pub fn new(strategy: Strategy, bounded: bool) -> Self {
+        Self { strategy, bounded, splits: Vec::new(), emitted: Timestamp::MIN, idle: false, clock: None }
     }
 
     /// Adds a split; it holds the watermark back until its first record. Returns its index.
@@ -126,7 +128,7 @@ impl SplitWatermarks {
     /// became idle last (FLINK-38454), then `Idle`.
     pub fn poll(&mut self) -> Option<Progress> {
         let mut open = self.splits.iter().filter(|split| !split.finished).peekable();
-        if self.splits.is_empty() && !self.idle {
+        if !self.idle && self.splits.iter().all(|split| split.finished && !self.bounded) {
             // A subtask without a split must not hold the others back.
             self.idle = true;
             return Some(Progress::Idle);
@@ -160,7 +162,7 @@ mod tests {
     use crate::Timestamp;
 
     fn watermarks(bound: i64, idle_timeout: Option<i64>, splits: usize) -> SplitWatermarks {
-        let mut watermarks = SplitWatermarks::new(Strategy { bound, idle_timeout });
+        let mut watermarks = SplitWatermarks::new(Strategy { bound, idle_timeout }, true);
         (0..splits).for_each(|_| _ = watermarks.add(false));
         watermarks
     }

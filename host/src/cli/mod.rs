@@ -24,7 +24,7 @@ Exit codes:
   0    the job has finished, or was stopped at a checkpoint (Ctrl-C or SIGTERM)
   1    the job failed
   2    the command line, the job spec or a component is wrong
-  3    the job folder is in use by another process
+  3    the job folder, or a folder of a sink, is in use by another process
   130  stopped at once (Ctrl-C or SIGTERM twice)";
 
 /// A host for stateful stream detectors: WebAssembly components with keyed state, timers and exactly-once output.

@@ -26,7 +26,7 @@ pub(super) fn validate(options: &Options) -> Result<()> {
     let engine = GuestEngine::new()?;
     let assembly = Assembly::load(&spec, &engine, None)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    assembly.job(spec.max_parallelism(), &disk)?;
+    assembly.job(spec.max_parallelism(), 0, &disk)?;
     assembly.warnings().for_each(|warning| tracing::warn!("{warning}"));
     let (sources, operators, sinks) = (spec.sources.len(), spec.operators.len(), spec.sinks.len());
     print(&format!("{}: the job {} is sound: {sources} source(s), {operators} operator(s), {sinks} sink(s)\n", spec.file, spec.name));

@@ -2,6 +2,7 @@
 
 use csv::ByteRecord;
 use tidemill_core::schema::JsonEncoder;
+use tidemill_core::schema::scalar::put_blob;
 use tidemill_core::schema::walk::skip;
 use tidemill_wit::schema::{Field, Type, TypeTable};
 
@@ -88,6 +89,12 @@ fn decode_cell(
     };
     if !is_text(table, ty) {
         return decode_text(table, ty, cell, scratch, out);
+    }
+    if let Type::String = ty
+        && let Ok(text) = std::str::from_utf8(cell)
+    {
+        put_blob(out, text.as_bytes());
+        return Ok(());
     }
     let plain = std::str::from_utf8(cell).map_err(|error| format!("the text is not UTF-8 (byte {})", error.valid_up_to() + 1))?;
     text.clear();

@@ -17,7 +17,7 @@ use crate::spec::job::TableRows;
 pub fn load_table(rows: &TableRows, key: &[String], row: &TypeTable, key_type: &TypeTable) -> Result<Table> {
     let keys = key_struct(key, key_type).map_err(Error::config)?;
     let encoder = KeyEncoder::new(&keys, key).map_err(Error::config)?;
-    let mut loading = Loading { table: Table::default(), encoder, key: Vec::new() };
+    let mut loading = Loading { table: Table::default(), encoder, key: Vec::new(), encoded: Vec::new() };
     match rows {
         TableRows::Inline(values) => {
             for value in values {
@@ -58,7 +58,9 @@ fn key_struct(names: &[String], key_type: &TypeTable) -> Result<TypeTable, Strin
 struct Loading {
     table: Table,
     encoder: KeyEncoder,
+    /// The key's fields as a row.
     key: Vec<u8>,
+    encoded: Vec<u8>,
 }
 
 impl Loading {
@@ -107,8 +109,8 @@ impl Loading {
 
     /// Adds a row under the key whose fields are in `self.key`.
     fn add(&mut self, row: &[u8]) -> Result<(), String> {
-        let mut key = Vec::new();
-        self.encoder.encode(&self.key, &mut key)?;
-        self.table.insert(&key, row)
+        self.encoded.clear();
+        self.encoder.encode(&self.key, &mut self.encoded)?;
+        self.table.insert(&self.encoded, row)
     }
 }

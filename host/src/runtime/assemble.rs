@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidemill_core::detector::DetectorFactory;
 use tidemill_core::disk::Disk;
 use tidemill_core::operator::{BATCH_ROWS, Observer, OnError, OperatorSettings};
+use tidemill_core::rate::MaxRate;
 use tidemill_core::schema::{FieldPath, KeyEncoder, describe, equivalent, lanes, same_key};
 use tidemill_core::sink::Sink;
 use tidemill_core::source::{Source, SplitNames};
@@ -63,7 +64,10 @@ impl<'a> Assembly<'a> {
                 Error::config(format!("reading the component {} of operator {}", path.display(), operator.uid.value)).caused_by(error)
             })?;
             let name = path.file_stem().map_or_else(|| operator.uid.value.clone(), |stem| stem.to_string_lossy().into_owned());
-            components.insert(operator.uid.value.clone(), engine.load(&name, &bytes, cache)?);
+            let loaded = engine
+                .load(&name, &bytes, cache)
+                .map_err(|error| Error::new(error.kind(), spec.error(&operator.component.at, error.chain()).to_string()))?;
+            components.insert(operator.uid.value.clone(), loaded);
         }
         Self::new(spec, components)
     }
@@ -90,11 +94,11 @@ impl<'a> Assembly<'a> {
         self.plan.warnings.iter().map(|problem| format!("{}: {}", problem.at.within(&self.spec.file), problem.message))
     }
 
-    /// Makes the job, with so many key groups.
+    /// Makes the job, with so many key groups. `id` tells it from all other jobs.
     ///
     /// # Errors
-    /// Types, parameters or tables do not fit, or a source's splits cannot be listed.
-    pub fn job(&self, max_parallelism: u32, disk: &Arc<dyn Disk>) -> Result<Job> {
+    /// Types, parameters or tables do not fit.
+    pub fn job(&self, max_parallelism: u32, id: u64, disk: &Arc<dyn Disk>) -> Result<Job> {
         let splits: Arc<SplitNames> = Arc::default();
         let mut job = self.empty(max_parallelism);
         for (index, node) in self.plan.nodes.iter().enumerate() {
@@ -111,7 +115,7 @@ impl<'a> Assembly<'a> {
                     Node::Operator(settings)
                 }
                 Part::Sink(at) => {
-                    let sink = self.sink(index, at, disk)?;
+                    let sink = self.sink(index, at, id, disk)?;
                     let number = u32::try_from(job.sinks.len()).unwrap_or(u32::MAX);
                     job.sinks.push((node.uid.clone(), Arc::clone(&sink)));
                     Node::Sink(number, sink)
@@ -164,21 +168,11 @@ impl<'a> Assembly<'a> {
             index: u32::try_from(at).unwrap_or(u32::MAX),
             timestamp: timestamp.transpose()?,
             watermark: watermark::Strategy { bound: spec.watermark.bounded_out_of_orderness, idle_timeout: spec.watermark.idle_timeout },
-            max_rate: self.rate_per_subtask(spec, source.as_ref())?,
+            max_rate: spec.max_rate.map(MaxRate::per_second),
             batch_rows: self.rig.as_ref().map_or(BATCH_ROWS, |rig| rig.batch_rows),
             splits: Arc::clone(splits),
             source,
         }))
-    }
-
-    /// The rate is for the whole source; it is divided among the subtasks that have a split.
-    fn rate_per_subtask(&self, spec: &job::Source, source: &dyn Source) -> Result<Option<f64>> {
-        let Some(rate) = spec.max_rate else { return Ok(None) };
-        let splits =
-            source.discover().map_err(|error| error.while_doing(format!("looking for the splits of source {}", spec.uid.value)))?;
-        let readers = u32::try_from(splits.len()).unwrap_or(u32::MAX).clamp(1, self.spec.parallelism);
-        #[expect(clippy::cast_precision_loss, reason = "a rate beyond 2^53 records a second limits nothing")]
-        Ok(Some(rate as f64 / f64::from(readers)))
     }
 
     /// The type of a source's records is what their readers take: rows are decoded straight into it.
@@ -240,7 +234,7 @@ impl<'a> Assembly<'a> {
             .map_err(|error| error.while_doing(format!("loading table {name} of operator {}", spec.uid.value)))
     }
 
-    fn sink(&self, node: usize, at: usize, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>> {
+    fn sink(&self, node: usize, at: usize, id: u64, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>> {
         let Some(spec) = self.spec.sinks.get(at) else { return Err(lost()) };
         let mut found: Option<TypeTable> = None;
         for (edge, output) in self.edges().filter(|(edge, _)| edge.to == node) {
@@ -254,7 +248,7 @@ impl<'a> Assembly<'a> {
             }
         }
         let Some(ty) = found else { return Err(lost()) };
-        connectors::sink(&spec.connector, &ty, disk)
+        connectors::sink(&spec.connector, &ty, id, disk)
             .map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
     }
 

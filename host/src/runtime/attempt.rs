@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use tidemill_core::checkpoint::{Action, Coordinator, Event};
+use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost};
 use tidemill_core::worker::{WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
+use tracing::warn;
 
 use super::checkpoints::{Checkpoints, Task};
 use super::gauge::Gauge;
 use super::io::IoThread;
 use super::job::Job;
-use super::recovery::{Recovered, add_new};
+use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
 use super::{Control, Observer};
 use crate::clock::Clock;
@@ -77,7 +78,7 @@ impl<'a> Attempt<'a> {
             attempt,
         };
         let workers = build(&job.graph, &setup)?;
-        let now = clock.now();
+        let now = clock.steady();
         Ok(Self {
             job,
             clock,
@@ -100,7 +101,7 @@ impl<'a> Attempt<'a> {
     /// The attempt failed; the job restarts from its last checkpoint.
     pub(super) fn run(&mut self, control: &Control, gauge: &mut Gauge, observer: &mut Observer<'_>) -> Result<End> {
         loop {
-            let now = self.clock.now();
+            let now = self.clock.steady();
             if control.stop_requested() && !self.stopping {
                 self.stopping = true;
                 self.event(Event::Stop, now, gauge);
@@ -146,7 +147,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn handle(&mut self, message: Message, gauge: &mut Gauge) -> Result<()> {
-        let now = self.clock.now();
+        let now = self.clock.steady();
         match message {
             Message::Snapshot(snapshot) => self.io.give(Task::Persist(snapshot)),
             Message::EndOfInput(worker) => {
@@ -166,7 +167,11 @@ impl<'a> Attempt<'a> {
     }
 
     fn event(&mut self, event: Event, now: Timestamp, gauge: &mut Gauge) {
-        for action in self.coordinator.on_event(event, now) {
+        let actions = self.coordinator.on_event(event, now);
+        if let Some(Lost { checkpoint, phase, age, missing, reason }) = self.coordinator.take_lost() {
+            warn!(checkpoint, %phase, age_ms = age, missing_workers = ?missing, doing = self.io.doing(), "checkpoint {checkpoint} failed: {reason}");
+        }
+        for action in actions {
             self.perform(action, now, gauge);
         }
     }
@@ -186,7 +191,10 @@ impl<'a> Attempt<'a> {
             }
             Action::Finish { checkpoint } => self.end = Some(End::Finished(checkpoint)),
             Action::Stopped { checkpoint } => self.end = Some(End::Stopped(checkpoint)),
-            Action::Fail { reason } => self.failure = Some(Error::storage(reason)),
+            Action::Fail { reason } => {
+                let doing = self.io.doing().map_or_else(String::new, |doing| format!(" (under way: {doing})"));
+                self.failure = Some(Error::storage(format!("{reason}{doing}")));
+            }
         }
     }
 
@@ -200,10 +208,9 @@ impl<'a> Attempt<'a> {
             if source.bounded() {
                 continue;
             }
-            let names =
-                source.discover().map_err(|error| Error::connector(format!("looking for new splits of source {uid}")).caused_by(error))?;
-            let added = add_new(known, names);
-            for split in known.iter().skip(known.len() - added) {
+            let before = known.len();
+            source.discover(known).map_err(|error| Error::connector(format!("looking for new splits of source {uid}")).caused_by(error))?;
+            for split in known.iter().skip(before) {
                 self.crew.tell(split.id as usize % self.crew.len().max(1), Command::Assign(index, split.clone()));
             }
         }

@@ -2,6 +2,7 @@
 //! run away from the workers: on a thread in production, one by one under the seeded scheduler in simulations.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use tidemill_core::checkpoint::Event;
@@ -12,6 +13,7 @@ use tidemill_core::worker::WorkerSnapshot;
 use tidemill_core::{Error, Kind, Result, Timestamp};
 use tracing::warn;
 
+use super::doing::Doing;
 use super::job::Job;
 use super::recovery::Recovered;
 use crate::store::CheckpointStore;
@@ -44,6 +46,18 @@ pub enum Task {
     },
 }
 
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Persist(part) => write!(f, "writing the part of worker {} of checkpoint {}", part.worker, part.checkpoint),
+            Self::Store { checkpoint, .. } => write!(f, "writing the manifest of checkpoint {checkpoint}"),
+            Self::Commit { checkpoint } => write!(f, "committing checkpoint {checkpoint}"),
+            Self::Retain { newest } => write!(f, "removing checkpoints before {newest}"),
+            Self::Discard { checkpoint } => write!(f, "removing what is left of checkpoint {checkpoint}"),
+        }
+    }
+}
+
 /// The checkpoints of a running job.
 pub struct Checkpoints {
     store: CheckpointStore,
@@ -54,7 +68,9 @@ pub struct Checkpoints {
     parts: BTreeMap<u64, Vec<Part>>,
     /// Committables of checkpoints that failed after their barrier had passed: they belong to the next one.
     carried: Vec<(u32, Committable)>,
+    /// The checkpoint that was stored last.
     stored: Option<Manifest>,
+    doing: Doing,
 }
 
 /// One worker's part of a checkpoint, durable.
@@ -93,6 +109,7 @@ impl Checkpoints {
             parts: BTreeMap::new(),
             carried: Vec::new(),
             stored: None,
+            doing: Doing::default(),
         }
     }
 
@@ -102,6 +119,19 @@ impl Checkpoints {
     /// The job must fail. A storage error before the manifest is durable only fails the checkpoint, which the job may tolerate, and is
     /// returned as an event.
     pub fn perform(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
+        self.doing.begin(task.to_string());
+        let outcome = self.perform_task(task, now);
+        self.doing.end();
+        outcome
+    }
+
+    /// What is being done, for those who wait for it.
+    #[must_use]
+    pub fn doing(&self) -> &Doing {
+        &self.doing
+    }
+
+    fn perform_task(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
         match task {
             Task::Persist(snapshot) => {
                 let (worker, checkpoint) = (snapshot.worker, snapshot.checkpoint);
@@ -112,8 +142,6 @@ impl Checkpoints {
             }
             Task::Commit { checkpoint } => {
                 self.commit()?;
-                // A reader may take committed output away, so a restore must not look for it again.
-                self.store.mark_committed(checkpoint)?;
                 Ok(Some(Event::Committed { checkpoint }))
             }
             // What cannot be removed now is removed later: it costs space, not correctness.
@@ -198,7 +226,7 @@ impl Checkpoints {
     /// # Errors
     /// A commit did not happen, or may not have: the job must fail; the restore commits.
     fn commit(&self) -> Result<()> {
-        self.stored.as_ref().map_or(Ok(()), |manifest| commit(manifest, &self.sinks))
+        self.stored.as_ref().map_or(Ok(()), |manifest| commit(&self.store, manifest, &self.sinks, &self.doing))
     }
 
     /// Removes the files of a failed checkpoint; its committables stay for the next one.
@@ -208,6 +236,12 @@ impl Checkpoints {
     fn discard(&mut self, checkpoint: u64) -> Result<()> {
         let failed = self.parts.remove(&checkpoint).unwrap_or_default();
         self.carried.extend(failed.into_iter().flat_map(|part| part.committables));
+        // It was stored after all, but too late.
+        if let Some(late) = self.stored.take_if(|stored| stored.checkpoint == checkpoint) {
+            for (sink, SinkCommittables { committables, .. }) in (0..).zip(late.sinks) {
+                self.carried.extend(committables.into_iter().map(|committable| (sink, committable)));
+            }
+        }
         self.store.discard(checkpoint)
     }
 
@@ -222,19 +256,26 @@ impl Checkpoints {
 fn checkpoint_failure(checkpoint: u64, outcome: Result<()>, done: Event) -> Result<Option<Event>> {
     match outcome {
         Ok(()) => Ok(Some(done)),
-        Err(error) if error.kind() == Kind::Storage => {
-            warn!(checkpoint, "the checkpoint failed: {}", error.chain());
-            Ok(Some(Event::Failed { checkpoint, reason: error.chain() }))
-        }
+        Err(error) if error.kind() == Kind::Storage => Ok(Some(Event::Failed { checkpoint, reason: error.chain() })),
         Err(error) => Err(error),
     }
 }
 
-/// Commits what a checkpoint's manifest names. Idempotent.
+/// Commits what a checkpoint's manifest names, and notes that durably: a reader may take committed output away, so a restore must not look
+/// for it again. That it begins is noted before anything is visible, so that after a crash amid it what is gone can have been taken too.
 ///
 /// # Errors
 /// A sink that has something to commit is no longer in the job, or a commit did not happen.
-pub fn commit(manifest: &Manifest, sinks: &[(String, Arc<dyn Sink>)]) -> Result<()> {
+pub fn commit(store: &CheckpointStore, manifest: &Manifest, sinks: &[(String, Arc<dyn Sink>)], doing: &Doing) -> Result<()> {
+    let begun = store.is_committing(manifest.checkpoint)?;
+    if !begun && manifest.sinks.iter().any(|sink| !sink.committables.is_empty()) {
+        store.mark_committing(manifest.checkpoint)?;
+    }
+    commit_to_sinks(manifest, sinks, begun, doing)?;
+    store.mark_committed(manifest.checkpoint)
+}
+
+fn commit_to_sinks(manifest: &Manifest, sinks: &[(String, Arc<dyn Sink>)], begun: bool, doing: &Doing) -> Result<()> {
     for SinkCommittables { uid, committables } in &manifest.sinks {
         if committables.is_empty() {
             continue;
@@ -246,8 +287,10 @@ pub fn commit(manifest: &Manifest, sinks: &[(String, Arc<dyn Sink>)]) -> Result<
                  start from nothing with --fresh"
             )));
         };
-        sink.commit(committables)
-            .map_err(|error| error.while_doing(format!("committing checkpoint {} to sink {uid}", manifest.checkpoint)))?;
+        let what = format!("committing checkpoint {} to sink {uid}", manifest.checkpoint);
+        doing.begin(what.clone());
+        let committed = if begun { sink.commit_again(committables) } else { sink.commit(committables) };
+        committed.map_err(|error| error.while_doing(what))?;
     }
     Ok(())
 }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use csv::ByteRecord;
 use tidemill_core::disk::Disk;
-use tidemill_core::sink::Sink;
+use tidemill_core::sink;
 use tidemill_core::source::Source;
+use tidemill_core::{Error, Kind};
 use tidemill_wit::schema::TypeTable;
 
 use crate::codec::{CsvDecoder, CsvEncoder, JsonDecoder, JsonEncoder};
 use crate::sink::file::{FileSink, FileSinkConfig, RowEncode};
 use crate::source::file::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
-use crate::spec::job::{Format, SinkConnector, SourceConnector};
+use crate::spec::job::{Format, JobSpec, Sink, SinkConnector, SourceConnector};
+use crate::store::lock::SinkLock;
 
 /// The source that a spec names, reading records of this type.
 ///
@@ -21,6 +23,7 @@ pub(super) fn source(connector: &SourceConnector, input: &TypeTable) -> Result<A
     let SourceConnector::File(file) = connector;
     let config = FileSourceConfig {
         pattern: file.pattern.value.clone(),
+        base: file.base.clone(),
         follow: file.follow,
         max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
     };
@@ -40,23 +43,38 @@ pub(super) fn source(connector: &SourceConnector, input: &TypeTable) -> Result<A
 ///
 /// # Errors
 /// The format cannot hold the type.
-pub(super) fn sink(connector: &SinkConnector, ty: &TypeTable, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>, String> {
+pub(super) fn sink(connector: &SinkConnector, ty: &TypeTable, job: u64, disk: &Arc<dyn Disk>) -> Result<Arc<dyn sink::Sink>, String> {
     let SinkConnector::File(file) = connector;
     let ty = ty.clone();
     let dir = file.dir.value.clone();
     Ok(match file.format {
         Format::Json => {
-            let config = FileSinkConfig { dir, extension: "jsonl".to_owned(), header: None };
+            let config = FileSinkConfig { dir, job, extension: "jsonl".to_owned(), header: None };
             let encoder = Arc::new(move || Box::new(Json(JsonEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
         }
         Format::Csv => {
             let header = CsvEncoder::new(ty.clone())?.header()?;
-            let config = FileSinkConfig { dir, extension: "csv".to_owned(), header: Some(header) };
+            let config = FileSinkConfig { dir, job, extension: "csv".to_owned(), header: Some(header) };
             let encoder = Arc::new(move || Box::new(Csv(CsvEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
         }
     })
+}
+
+/// Keeps other running jobs away from all places that the sinks of a spec write to, for as long as the result lives.
+///
+/// # Errors
+/// Another running job has one of them, or it cannot be written to.
+pub(super) fn lock_sinks(spec: &JobSpec) -> Result<Vec<SinkLock>, Error> {
+    let lock = |sink: &Sink| {
+        let SinkConnector::File(file) = &sink.connector;
+        SinkLock::acquire(&file.dir.value, &spec.name).map_err(|error| match error.kind() {
+            Kind::Config => spec.error(&file.dir.at, error.chain()).into(),
+            _ => error.while_doing(format!("opening sink {}", sink.uid.value)),
+        })
+    };
+    spec.sinks.iter().map(lock).collect()
 }
 
 struct Json<T>(T);

@@ -2,28 +2,39 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use tidemill_core::{Error, Result};
+use tracing::warn;
 
 use super::checkpoints::{Checkpoints, Task};
+use super::doing::Doing;
 use super::threads::Message;
 use crate::clock::Clock;
 
-/// The thread. Dropping it waits until what it was given is done.
+/// How often it is said that the end of an attempt waits for a disk or a sink.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The thread. Dropping it waits until what it was given is done: while it may still write, nothing else may begin.
 pub(super) struct IoThread {
     tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
+    doing: Doing,
+    /// Closes when the thread ends.
+    ended: Receiver<()>,
 }
 
 impl IoThread {
     pub(super) fn start(checkpoints: Checkpoints, clock: Arc<dyn Clock>, messages: Sender<Message>) -> Result<Self> {
         let (sender, receiver) = channel();
-        let io = Io { checkpoints, clock, messages };
+        let (running, ended) = channel();
+        let doing = checkpoints.doing().clone();
+        let io = Io { checkpoints, clock, messages, _running: running };
         let thread = Builder::new().name("checkpoints".to_owned()).spawn(move || io.run(&receiver));
         let thread = thread.map_err(|error| Error::config("starting the checkpoint thread").caused_by(error))?;
-        Ok(Self { tasks: Some(sender), thread: Some(thread) })
+        Ok(Self { tasks: Some(sender), thread: Some(thread), doing, ended })
     }
 
     pub(super) fn give(&self, task: Task) {
@@ -32,11 +43,20 @@ impl IoThread {
             _ = tasks.send(task);
         }
     }
+
+    /// What it is doing.
+    pub(super) fn doing(&self) -> Option<String> {
+        self.doing.what()
+    }
 }
 
 impl Drop for IoThread {
     fn drop(&mut self) {
         self.tasks = None;
+        while let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(PATIENCE) {
+            let doing = self.doing.what().unwrap_or_default();
+            warn!(doing, "the job cannot go on before a step of a checkpoint has ended, which takes long: {doing}");
+        }
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
         }
@@ -47,6 +67,8 @@ struct Io {
     checkpoints: Checkpoints,
     clock: Arc<dyn Clock>,
     messages: Sender<Message>,
+    /// Dropped with the thread.
+    _running: Sender<()>,
 }
 
 impl Io {

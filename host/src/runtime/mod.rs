@@ -2,6 +2,7 @@
 
 pub mod assemble;
 pub mod checkpoints;
+pub mod doing;
 pub mod job;
 pub mod progress;
 pub mod recovery;
@@ -9,6 +10,7 @@ pub mod restart;
 
 mod attempt;
 mod connectors;
+
 mod gauge;
 mod io;
 mod threads;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tidemill_core::checkpoint::manifest::Manifest;
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 use tracing::{info, warn};
@@ -28,7 +31,7 @@ pub use progress::Progress;
 
 use self::attempt::{Attempt, End};
 use self::gauge::Gauge;
-use self::recovery::{Recovered, forget, recover};
+use self::recovery::{Recovered, forget, recover, recover_from};
 use crate::clock::{Clock, SystemClock};
 use crate::disk::RealDisk;
 use crate::guest::{ComponentCache, GuestEngine};
@@ -105,7 +108,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let _lock = JobLock::acquire(&options.data_dir)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let store = CheckpointStore::open(Arc::clone(&disk), options.data_dir.join("checkpoints"))?;
-    check_owner(spec, &store, options.fresh)?;
+    let id = store.claim(&spec.name)?;
     if !options.fresh
         && let Some(checkpoint) = store.finished()?
     {
@@ -115,32 +118,20 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let cache = ComponentCache::new(options.data_dir.join("components"));
     let assembly = Assembly::load(spec, &engine, Some(&cache))?;
     assembly.warnings().for_each(|warning| warn!("{warning}"));
-    let job = assembly.job(max_parallelism(spec, &store, options.fresh)?, &disk)?;
+    // A damaged manifest is no reason not to start again.
+    let newest = if options.fresh { None } else { store.newest()? };
+    let job = assembly.job(max_parallelism(spec, newest.as_ref())?, id, &disk)?;
+    let _sinks = connectors::lock_sinks(spec)?;
     if options.fresh {
         forget(&store, &job.sinks)?;
     }
-    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock), gauge: Gauge::new() }.run(observer)
-}
-
-/// Two jobs may not share a folder: one would forget the other's checkpoints, or take its end for its own.
-fn check_owner(spec: &JobSpec, store: &CheckpointStore, fresh: bool) -> Result<()> {
-    // A damaged manifest is no reason not to start again.
-    let newest = if fresh { store.newest().ok().flatten() } else { store.newest()? };
-    match newest {
-        Some(manifest) if manifest.job != spec.name => Err(Error::config(format!(
-            "the job folder holds checkpoints of job {}, not of {}: give each job its own --data-dir",
-            manifest.job, spec.name
-        ))),
-        _ => Ok(()),
-    }
+    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock::default()), gauge: Gauge::new(), newest }
+        .run(observer)
 }
 
 /// Fixed by the first checkpoint; until then as the spec says.
-fn max_parallelism(spec: &JobSpec, store: &CheckpointStore, fresh: bool) -> Result<u32> {
-    if fresh {
-        return Ok(spec.max_parallelism());
-    }
-    let stored = store.newest()?.map(|manifest| manifest.max_parallelism);
+fn max_parallelism(spec: &JobSpec, newest: Option<&Manifest>) -> Result<u32> {
+    let stored = newest.map(|manifest| manifest.max_parallelism);
     let max = spec.max_parallelism.or(stored).unwrap_or_else(|| spec.max_parallelism());
     if spec.parallelism > max {
         return Err(Error::config(format!(
@@ -158,6 +149,8 @@ struct Life<'a> {
     control: &'a Control,
     clock: Arc<dyn Clock>,
     gauge: Gauge,
+    /// What the first attempt starts from, already read.
+    newest: Option<Manifest>,
 }
 
 impl Life<'_> {
@@ -173,7 +166,7 @@ impl Life<'_> {
                 Err(failure) => failure,
             };
             repeated.check(&failure)?;
-            let Some(delay) = backoff.on_failure(self.clock.now(), fastrand::f64()) else {
+            let Some(delay) = backoff.on_failure(self.clock.steady(), fastrand::f64()) else {
                 return Err(failure
                     .while_doing(format!("the job {} has failed, and its restart strategy allows no further restart", self.job.name)));
             };
@@ -188,13 +181,18 @@ impl Life<'_> {
     }
 
     fn attempt(&mut self, has_run: &mut bool, observer: &mut Observer<'_>) -> Result<Outcome> {
-        let recovered = recover(self.job, self.store)?;
+        let found = match self.newest.take() {
+            Some(manifest) => recover_from(self.job, self.store, Some(manifest)),
+            None => recover(self.job, self.store),
+        };
+        let recovered = found.map_err(|error| outside(error, *has_run))?;
         self.say_how_it_starts(&recovered);
         if recovered.end_of_input {
             return self.finish(recovered.checkpoint, observer);
         }
         self.gauge.attempt(recovered.checkpoint, recovered.records_in);
-        let mut attempt = Attempt::start(self.job, &self.clock, self.store.clone(), recovered, fastrand::u64(..))?;
+        let started = Attempt::start(self.job, &self.clock, self.store.clone(), recovered, fastrand::u64(..));
+        let mut attempt = started.map_err(|error| outside(error, *has_run))?;
         *has_run = true;
         let end = attempt.run(self.control, &mut self.gauge, observer);
         drop(attempt);
@@ -234,8 +232,8 @@ impl Life<'_> {
 
     /// Waits before a restart; returns whether to restart at all.
     fn sleep(&self, millis: i64) -> bool {
-        let end = self.clock.now().plus(millis);
-        while self.clock.now() < end {
+        let end = self.clock.steady().plus(millis);
+        while self.clock.steady() < end {
             if self.control.stop_requested() {
                 return false;
             }
@@ -243,6 +241,12 @@ impl Life<'_> {
         }
         true
     }
+}
+
+/// What a job that has run already finds wrong when it starts again has changed outside of it, such as a network disk that is away or a
+/// process that is out of file handles: it may come right again, so it is retried.
+fn outside(error: Error, has_run: bool) -> Error {
+    if has_run && error.kind() == Kind::Config { Error::connector(error.chain()) } else { error }
 }
 
 /// Counts failures of components that repeat in the same way: their text names the record.

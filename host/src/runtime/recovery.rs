@@ -13,6 +13,7 @@ use tidemill_core::{Error, Result};
 use tidemill_wit::schema::TypeTable;
 
 use super::checkpoints::commit;
+use super::doing::Doing;
 use super::job::{Job, JobOperator};
 use crate::store::CheckpointStore;
 
@@ -39,14 +40,17 @@ pub struct Recovered {
 /// # Errors
 /// The job does not fit the checkpoint, a commit fails, a file is damaged, or there is output without a checkpoint.
 pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
-    let manifest = store.newest()?;
+    recover_from(job, store, store.newest()?)
+}
+
+/// As [`recover`], from the newest checkpoint that was read already.
+pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<Manifest>) -> Result<Recovered> {
     let mut recovered = match &manifest {
         Some(manifest) => {
             check(job, manifest, Missing::Refused)?;
             if !store.is_committed(manifest.checkpoint)? {
-                commit(manifest, &job.sinks)?;
                 // Noted as after any commit: this checkpoint may be restored once more, after a reader has taken the output away.
-                store.mark_committed(manifest.checkpoint)?;
+                commit(store, manifest, &job.sinks, &Doing::default())?;
             }
             resume(job, store, manifest)?
         }
@@ -233,20 +237,7 @@ fn ids(stored: &[StoredState], settings: &OperatorSettings) -> Vec<Option<u8>> {
 /// Adds splits that are new to the sources, with ids that go on.
 fn discover(job: &Job, splits: &mut [Vec<Split>]) -> Result<()> {
     for ((uid, source), known) in job.sources.iter().zip(splits) {
-        let names = source.discover().map_err(|error| error.while_doing(format!("looking for the splits of source {uid}")))?;
-        add_new(known, names);
+        source.discover(known).map_err(|error| error.while_doing(format!("looking for the splits of source {uid}")))?;
     }
     Ok(())
-}
-
-/// Adds the names that are not known yet; returns how many were added.
-pub(super) fn add_new(known: &mut Vec<Split>, names: Vec<String>) -> usize {
-    let before = known.len();
-    for name in names {
-        if !known.iter().any(|split| split.name == name) {
-            let id = known.iter().map(|split| split.id + 1).max().unwrap_or(0);
-            known.push(Split { id, name, position: 0, finished: false });
-        }
-    }
-    known.len() - before
 }

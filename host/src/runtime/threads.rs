@@ -170,7 +170,7 @@ impl Drive {
                 return Ok(());
             }
             self.obey()?;
-            let now = self.clock.now();
+            let now = self.clock.clocks();
             let mut step = Step::Worked;
             for _ in 0..STEPS_PER_LOOK {
                 step = self.worker.step(now)?;
@@ -182,7 +182,7 @@ impl Drive {
             if let Step::Waiting(until) = step
                 && !self.parker.woken.load(Ordering::SeqCst)
             {
-                park_timeout(until.map_or(LONGEST_SLEEP, |until| sleep(now, until)));
+                park_timeout(until.map_or(LONGEST_SLEEP, |until| sleep(now.steady, until)));
             }
         }
     }

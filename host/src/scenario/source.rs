@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReader};
+use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReader, add_new};
 use tidemill_core::{Result, Timestamp};
 
 /// The name of the split, of which messages and dead letters take theirs: `step:7`.
@@ -48,8 +48,9 @@ impl StepSource {
 }
 
 impl Source for StepSource {
-    fn discover(&self) -> Result<Vec<String>> {
-        Ok(vec![SPLIT.to_owned()])
+    fn discover(&self, known: &mut Vec<Split>) -> Result<()> {
+        add_new(known, [SPLIT.to_owned()]);
+        Ok(())
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {

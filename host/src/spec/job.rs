@@ -165,6 +165,8 @@ pub enum SourceConnector {
 pub struct FileSource {
     /// A pattern for the paths of the files, from the root.
     pub pattern: At<String>,
+    /// The folder of the spec: the names of files below it are relative, so that it can be moved.
+    pub base: PathBuf,
     /// How records are written in them.
     pub format: Format,
     /// Whether to wait for more at the end of a file, and for new files.

@@ -1,9 +1,11 @@
-//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` beside them.
+//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` and `OWNER` beside them.
 //!
 //! Every file is written under another name, made durable, renamed, and its folder made durable. A checkpoint exists once its manifest
 //! does; a folder without one is what an unfinished checkpoint left.
 
 pub mod lock;
+
+mod owner;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use tidemill_core::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 const MANIFEST: &str = "manifest.json";
+const COMMITTING: &str = "COMMITTING";
 const COMMITTED: &str = "COMMITTED";
 const FINISHED: &str = "FINISHED";
 const INCARNATION: &str = "INCARNATION";
@@ -140,6 +143,22 @@ impl CheckpointStore {
             self.disk.sync_dir(&dir).map_err(failed)?;
         }
         self.disk.remove_dir(&dir).map_err(failed)
+    }
+
+    /// Records that the output of a checkpoint is about to be committed.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn mark_committing(&self, checkpoint: u64) -> Result<()> {
+        self.write(&self.chk(checkpoint).join(COMMITTING), b"")
+    }
+
+    /// Whether a commit of a checkpoint's output has begun, so that some of it may have been visible already.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn is_committing(&self, checkpoint: u64) -> Result<bool> {
+        self.contains(checkpoint, COMMITTING)
     }
 
     /// Records that all output of a checkpoint is committed.

@@ -125,3 +125,21 @@ fn the_end_is_recorded_and_cleared() {
     let error = CheckpointStore::open(Arc::new(RealDisk), fixture.dir.join("file")).err().unwrap();
     assert_eq!(error.kind(), Kind::Config);
 }
+
+#[test]
+fn a_folder_stays_its_jobs_after_the_checkpoints_are_gone() {
+    let fixture = Fixture::new();
+    let id = fixture.store.claim("first").unwrap();
+    assert_eq!(fixture.store.claim("first").unwrap(), id);
+    // A job that has stored nothing may be renamed.
+    let renamed = fixture.store.claim("second").unwrap();
+    assert_ne!(renamed, id);
+    fixture.complete(12);
+    fixture.store.mark_finished(12).unwrap();
+    fixture.store.remove_all().unwrap();
+    let error = fixture.store.claim("third").unwrap_err();
+    assert!(error.kind() == Kind::Config && error.chain().contains("of job second, not of third"), "{error}");
+    assert_eq!(fixture.store.claim("second").unwrap(), renamed);
+    fs::write(fixture.dir.join("OWNER"), "second").unwrap();
+    assert_eq!(fixture.store.claim("second").unwrap_err().kind(), Kind::Corrupt);
+}

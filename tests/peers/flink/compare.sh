@@ -20,11 +20,14 @@ count() { find "$1" -type f "${@:2}" -exec cat {} + | wc -l; }
 
 flink_wall=() flink_net=() ours=()
 for ((run = 1; run <= runs; run++)); do
+  # Both write checkpoints durably: neither may wait for what the other has left to be written.
+  sync
   begin=$(now)
   answer=$("$here/run.sh" job "$work/data" hashmap 2 "$work/flink")
   flink_wall+=("$(seconds "$begin" "$(now)")")
   flink_net+=("$(sed 's/.*net_runtime_ms=//' <<<"$answer" | awk '{ printf "%.2f", $1 / 1000 }')")
   rm -rf "$work/out" "$work/tidemill-data/stock-out/checkpoints"
+  sync
   begin=$(now)
   (cd "$work" && "$tidemill" run job.yaml >tidemill.log 2>&1)
   ours+=("$(seconds "$begin" "$(now)")")

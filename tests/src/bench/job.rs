@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::Value;
 use tidemill::clock::monotonic;
 
-use super::median;
+use super::{median, stages};
 use crate::cli::root;
 
 /// What to run.
@@ -39,6 +39,10 @@ const LINES: f64 = 1_200_000.0;
 pub fn run(options: &Options) -> Result<(), String> {
     fs::create_dir_all(&options.work).map_err(|error| error.to_string())?;
     throughput(options)?;
+    let data = options.work.join("bulk");
+    forget(&data);
+    stages::run(&data.join("job.yaml"), &data.join("tidemill-data/stock-out/components"))?;
+    forget(&data);
     latencies(options)?;
     memory(options)
 }
@@ -114,6 +118,11 @@ fn memory(options: &Options) -> Result<(), String> {
         let data = options.work.join(format!("scale-{scale}"));
         larkspur::generate(&data, 29, scale).map_err(|error| error.to_string())?;
         write_spec(options, &data, "pos-*.jsonl", "1s")?;
+        forget(&data);
+        // Compiling takes more memory than a small job, so the first start only compiles.
+        let mut run = Run::start(options, &data, &[])?;
+        run.until(|line| line["message"].as_str().is_some_and(|text| text.starts_with("started")))?;
+        run.kill();
         forget(&data);
         let mut run = Run::start(options, &data, &[])?;
         let peak = run.wait()?;

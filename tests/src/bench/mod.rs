@@ -3,6 +3,7 @@
 pub mod boundary;
 pub mod job;
 pub mod reference;
+pub mod stages;
 
 /// The middle one of some measurements.
 #[must_use]

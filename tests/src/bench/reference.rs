@@ -1,8 +1,10 @@
-//! The stock-out rule as a native loop that handles one record at a time: what one would write by hand, with state in encoded form, since
+//! The stock-out rule as a native loop that handles one record at a time: what one would write by hand, with all state in encoded form, since
 //! only that can be checkpointed.
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use stock_out::{Alert, Kind, Line, Stock};
 use tidemill_core::key_group::hash_key;
 
@@ -15,16 +17,33 @@ pub struct Loop {
     timers: BTreeSet<(i64, u64, Box<[u8]>)>,
     /// The opening levels by encoded key.
     pub opening: Map<i64>,
-    /// The alerts, encoded.
-    pub outputs: Vec<u8>,
-    /// How many alerts there were.
-    pub alerts: u64,
+    /// The alerts.
+    pub alerts: Alerts,
+}
+
+/// What came out, whatever its order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alerts {
+    /// How many.
+    pub count: u64,
+    /// The sum of the hashes of the encoded alerts.
+    pub sum: u64,
+}
+
+impl Alerts {
+    /// Adds an encoded alert.
+    pub fn add(&mut self, alert: &[u8]) {
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(hash_key(alert));
+    }
 }
 
 #[derive(Default)]
 struct Entry {
+    /// A [`Stock`], or nothing.
     stock: Vec<u8>,
-    pending: Vec<(i64, i64)>,
+    /// Times and units.
+    pending: Vec<u8>,
 }
 
 const CONFIRM: i64 = 30 * 60_000;
@@ -44,10 +63,12 @@ impl Loop {
             self.keys.insert(key.into(), Entry::default());
         }
         if let Some(entry) = self.keys.get_mut(key) {
-            match entry.pending.iter_mut().find(|(time, _)| *time == line.event_ts) {
+            let mut pending: Vec<(i64, i64)> = decode(&entry.pending)?.unwrap_or_default();
+            match pending.iter_mut().find(|(time, _)| *time == line.event_ts) {
                 Some((_, units)) => *units += line.qty,
-                None => entry.pending.push((line.event_ts, line.qty)),
+                None => pending.push((line.event_ts, line.qty)),
             }
+            encode(&pending, &mut entry.pending)?;
         }
         self.timers.insert((line.event_ts, hash_key(key), key.into()));
         Ok(())
@@ -68,22 +89,20 @@ impl Loop {
     }
 
     fn on_timer(&mut self, now: i64, key: &[u8]) -> Result<(), String> {
-        let Self { keys, timers, opening, outputs, alerts } = self;
+        let Self { keys, timers, opening, alerts } = self;
         let Some(entry) = keys.get_mut(key) else { return Ok(()) };
-        let mut stock: Stock = if entry.stock.is_empty() {
-            Stock { level: opening.get(key).copied().unwrap_or(0), ..Stock::default() }
-        } else {
-            postcard::from_bytes(&entry.stock).map_err(|error| error.to_string())?
-        };
+        let mut stock =
+            decode(&entry.stock)?.unwrap_or_else(|| Stock { level: opening.get(key).copied().unwrap_or(0), ..Stock::default() });
         let mut emit = |kind, since, level| {
             let (store_id, sku) = key_parts(key)?;
             let alert = Alert { kind, store_id, sku: &sku, since, alert_ts: now, level, rule_version: 1 };
-            outputs.extend_from_slice(&postcard::to_allocvec(&alert).map_err(|error| error.to_string())?);
-            *alerts += 1;
+            alerts.add(&postcard::to_allocvec(&alert).map_err(|error| error.to_string())?);
             Ok::<_, String>(())
         };
-        if let Some(at) = entry.pending.iter().position(|(time, _)| *time == now) {
-            let (_, units) = entry.pending.swap_remove(at);
+        let mut pending: Vec<(i64, i64)> = decode(&entry.pending)?.unwrap_or_default();
+        if let Some(at) = pending.iter().position(|(time, _)| *time == now) {
+            let (_, units) = pending.swap_remove(at);
+            encode(&pending, &mut entry.pending)?;
             let before = stock.level;
             stock.level -= units;
             stock.out_since = None;
@@ -104,10 +123,20 @@ impl Loop {
                 emit(Kind::StockOut, since, stock.level)?;
             }
         }
-        entry.stock.clear();
-        entry.stock = postcard::to_extend(&stock, std::mem::take(&mut entry.stock)).map_err(|error| error.to_string())?;
-        Ok(())
+        encode(&stock, &mut entry.stock)
     }
+}
+
+/// A stored value; `None` if nothing is stored.
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<T>, String> {
+    if bytes.is_empty() { Ok(None) } else { postcard::from_bytes(bytes).map(Some).map_err(|error| error.to_string()) }
+}
+
+/// Replaces a stored value, in the memory that it has.
+fn encode<T: Serialize>(value: &T, into: &mut Vec<u8>) -> Result<(), String> {
+    into.clear();
+    *into = postcard::to_extend(value, std::mem::take(into)).map_err(|error| error.to_string())?;
+    Ok(())
 }
 
 fn key_parts(key: &[u8]) -> Result<(i64, String), String> {

@@ -23,6 +23,9 @@ enum What {
         /// How often each is run; they take turns.
         #[arg(long, default_value_t = 9)]
         repetitions: usize,
+        /// How many keys there are; each number is a row of the result.
+        #[arg(long, default_values_t = [1_000, 121_450])]
+        keys: Vec<u64>,
     },
     /// The whole stock-out job as a process, from start to exit; cold start, recovery, memory.
     Job(job::Options),
@@ -30,7 +33,7 @@ enum What {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().what {
-        What::Boundary { guests, repetitions } => boundary::run(&guests, repetitions),
+        What::Boundary { guests, repetitions, keys } => boundary::run(&guests, repetitions, &keys),
         What::Job(options) => job::run(&options),
     };
     match outcome {

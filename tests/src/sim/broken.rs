@@ -37,6 +37,10 @@ impl Sink for Hasty {
         self.0.commit(committables)
     }
 
+    fn commit_again(&self, committables: &[Committable]) -> Result<()> {
+        self.0.commit_again(committables)
+    }
+
     fn clean(&self) -> Result<()> {
         self.0.clean()
     }
@@ -87,6 +91,10 @@ impl Sink for Forgetful {
 
     fn commit(&self, committables: &[Committable]) -> Result<()> {
         if self.restored.load(Ordering::Relaxed) { self.sink.commit(committables) } else { Ok(()) }
+    }
+
+    fn commit_again(&self, committables: &[Committable]) -> Result<()> {
+        if self.restored.load(Ordering::Relaxed) { self.sink.commit_again(committables) } else { Ok(()) }
     }
 
     fn clean(&self) -> Result<()> {

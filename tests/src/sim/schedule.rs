@@ -124,10 +124,11 @@ impl Schedule<'_> {
         self.counts.failed_calls += self.disk.failed() - failed_before;
         self.disk.set_faults(Default::default());
         match outcome {
-            Outcome::Cut => self.cut(trouble, phase),
+            Outcome::Cut => self.cut(trouble, phase)?,
             Outcome::Failed(error) if error.kind() == Kind::Corrupt || trouble == Trouble::None => return Err(error.chain()),
             Outcome::Failed(_) => {
                 *self.counts.failures.entry(phase).or_default() += 1;
+                self.take_between_lives()?;
                 // The process restarts the job, or ends.
                 self.job = self.rng.bool().then_some(job);
             }
@@ -244,13 +245,25 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    fn cut(&mut self, trouble: Trouble, phase: Phase) {
+    /// While no process runs, a reader may take what an interrupted commit has made visible, once the machine has made it durable.
+    fn take_between_lives(&mut self) -> Result<(), String> {
+        for dir in OUTPUTS {
+            if !self.disk.list(Path::new(dir)).is_ok_and(|paths| paths.is_empty()) {
+                self.disk.sync_dir(Path::new(dir)).map_err(|error| error.to_string())?;
+            }
+        }
+        self.take()
+    }
+
+    fn cut(&mut self, trouble: Trouble, phase: Phase) -> Result<(), String> {
         if let Trouble::PowerCut(_) = trouble {
             *self.counts.power_cuts.entry(phase).or_default() += 1;
             self.disk.crash(&mut self.rng);
+            Ok(())
         } else {
             *self.counts.kills.entry(phase).or_default() += 1;
             self.disk.kill();
+            self.take_between_lives()
         }
     }
 

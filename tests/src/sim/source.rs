@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use tidemill::codec::JsonDecoder;
-use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReader};
+use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReader, add_new};
 use tidemill_core::{Error, Result};
 use tidemill_wit::schema::TypeTable;
 
@@ -23,8 +23,9 @@ impl MemorySource {
 }
 
 impl Source for MemorySource {
-    fn discover(&self) -> Result<Vec<String>> {
-        Ok((0..self.lines.len()).map(|split| split.to_string()).collect())
+    fn discover(&self, known: &mut Vec<Split>) -> Result<()> {
+        add_new(known, (0..self.lines.len()).map(|split| split.to_string()));
+        Ok(())
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {

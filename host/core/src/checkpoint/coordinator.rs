@@ -4,6 +4,7 @@
 //! (DESIGN 7.4, rule 3).
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::Timestamp;
 use crate::exchange::Barrier;
@@ -13,7 +14,7 @@ use crate::exchange::Barrier;
 pub struct Options {
     /// From the start of one periodic checkpoint to the next.
     pub interval: i64,
-    /// After which a checkpoint that has not completed counts as failed.
+    /// After which a checkpoint that has not been stored counts as failed, and one whose output has not been committed since fails the job.
     pub timeout: i64,
     /// The least time from the completion of one checkpoint to the start of the next periodic one.
     pub min_pause: i64,
@@ -102,7 +103,7 @@ pub enum Action {
         /// The last checkpoint.
         checkpoint: u64,
     },
-    /// Too many checkpoints have failed: the job must fail.
+    /// Too many checkpoints have failed, or a commit does not end: the job must fail.
     Fail {
         /// What went wrong.
         reason: String,
@@ -115,21 +116,52 @@ pub struct Coordinator {
     options: Options,
     workers: u32,
     next: u64,
-    phase: Phase,
+    current: Option<Current>,
+    /// The job ends: nothing more begins.
+    over: bool,
     ended: BTreeSet<u32>,
     stop: bool,
     failures: u32,
     last_start: Timestamp,
     last_end: Timestamp,
+    lost: Option<Lost>,
 }
 
+/// The checkpoint under way.
 #[derive(Clone, Debug)]
-enum Phase {
-    Idle,
-    Collecting { barrier: Barrier, started: Timestamp, acknowledged: BTreeSet<u32>, end_of_input: bool },
-    Storing { checkpoint: u64, end_of_input: bool, stop: bool },
-    Committing { checkpoint: u64, end_of_input: bool, stop: bool },
-    Over,
+struct Current {
+    barrier: Barrier,
+    end_of_input: bool,
+    acknowledged: BTreeSet<u32>,
+    phase: Phase,
+    started: Timestamp,
+    phase_started: Timestamp,
+}
+
+/// How far a checkpoint has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its barrier is on the way through the workers.
+    Collecting,
+    /// Its manifest is being written.
+    Storing,
+    /// It exists, and its output is being committed.
+    Committing,
+}
+
+/// A checkpoint that has failed, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Its id.
+    pub checkpoint: u64,
+    /// How far it had come.
+    pub phase: Phase,
+    /// How long ago it had begun, in milliseconds.
+    pub age: i64,
+    /// The workers that had not answered.
+    pub missing: Vec<u32>,
+    /// What went wrong.
+    pub reason: String,
 }
 
 impl Coordinator {
@@ -140,26 +172,29 @@ impl Coordinator {
             options,
             workers,
             next: restored + 1,
-            phase: Phase::Idle,
+            current: None,
+            over: false,
             ended: BTreeSet::new(),
             stop: false,
             failures: 0,
             last_start: now,
             last_end: Timestamp::MIN,
+            lost: None,
         }
     }
 
-    /// Takes in an event. Events about checkpoints other than the current one are late and mean nothing.
+    /// Takes in an event, at a time of a clock that never leaps. Events about checkpoints other than the current one are late and mean
+    /// nothing.
     pub fn on_event(&mut self, event: Event, now: Timestamp) -> Vec<Action> {
         match event {
             Event::Tick => self.on_tick(now),
-            Event::Acknowledged { worker, checkpoint } => self.on_acknowledged(worker, checkpoint),
+            Event::Acknowledged { worker, checkpoint } => self.on_acknowledged(worker, checkpoint, now),
             Event::EndOfInput { worker } => {
                 self.ended.insert(worker);
                 self.start_if_due(now)
             }
-            Event::Failed { checkpoint, reason } => self.on_failed(checkpoint, &reason, now),
-            Event::Stored { checkpoint } => self.on_stored(checkpoint),
+            Event::Failed { checkpoint, reason } => self.on_failed(checkpoint, reason, now),
+            Event::Stored { checkpoint } => self.on_stored(checkpoint, now),
             Event::Committed { checkpoint } => self.on_committed(checkpoint, now),
             Event::Stop => {
                 self.stop = true;
@@ -171,98 +206,135 @@ impl Coordinator {
     /// The checkpoint under way.
     #[must_use]
     pub fn current(&self) -> Option<u64> {
-        match &self.phase {
-            Phase::Idle | Phase::Over => None,
-            Phase::Collecting { barrier, .. } => Some(barrier.checkpoint),
-            Phase::Storing { checkpoint, .. } | Phase::Committing { checkpoint, .. } => Some(*checkpoint),
-        }
+        self.current.as_ref().map(|current| current.barrier.checkpoint)
+    }
+
+    /// Takes what is to be said of the last checkpoint that failed.
+    pub fn take_lost(&mut self) -> Option<Lost> {
+        self.lost.take()
     }
 
     fn on_tick(&mut self, now: Timestamp) -> Vec<Action> {
-        if let Phase::Collecting { barrier, started, .. } = &self.phase
-            && now.0.saturating_sub(started.0) >= self.options.timeout
-        {
-            let reason = format!("it did not complete within {} ms", self.options.timeout);
-            return self.on_failed(barrier.checkpoint, &reason, now);
+        let timeout = self.options.timeout;
+        let late = |since: Timestamp| now.0.saturating_sub(since.0) >= timeout;
+        match &self.current {
+            Some(current) if current.phase == Phase::Committing && late(current.phase_started) => {
+                let id = current.barrier.checkpoint;
+                self.lose(format!("its output was not committed within {timeout} ms"), now);
+                self.over = true;
+                vec![Action::Fail { reason: format!("checkpoint {id} is durable, but its output was not committed within {timeout} ms") }]
+            }
+            Some(current) if current.phase != Phase::Committing && late(current.started) => {
+                self.on_failed(current.barrier.checkpoint, format!("it did not complete within {timeout} ms"), now)
+            }
+            _ => self.start_if_due(now),
         }
-        self.start_if_due(now)
     }
 
     /// Starts a checkpoint if none is under way and one is due: at once at the end of input and for a stop, else by the clock.
     fn start_if_due(&mut self, now: Timestamp) -> Vec<Action> {
-        let Phase::Idle = self.phase else { return Vec::new() };
         let all_ended = self.ended.len() >= self.workers as usize;
         let by_interval = now >= self.last_start.plus(self.options.interval);
         let by_pause = now >= self.last_end.plus(self.options.min_pause);
-        if !(all_ended || self.stop || (by_interval && by_pause)) {
+        if self.current.is_some() || self.over || !(all_ended || self.stop || (by_interval && by_pause)) {
             return Vec::new();
         }
         let barrier = Barrier { checkpoint: self.next, stop: self.stop };
         self.next += 1;
         self.last_start = now;
-        self.phase = Phase::Collecting { barrier, started: now, acknowledged: BTreeSet::new(), end_of_input: all_ended };
+        self.current = Some(Current {
+            barrier,
+            end_of_input: all_ended,
+            acknowledged: BTreeSet::new(),
+            phase: Phase::Collecting,
+            started: now,
+            phase_started: now,
+        });
         vec![Action::Trigger(barrier)]
     }
 
-    fn on_acknowledged(&mut self, worker: u32, id: u64) -> Vec<Action> {
-        let Phase::Collecting { barrier, acknowledged, end_of_input, .. } = &mut self.phase else { return Vec::new() };
-        if barrier.checkpoint != id {
+    fn on_acknowledged(&mut self, worker: u32, id: u64, now: Timestamp) -> Vec<Action> {
+        let workers = self.workers as usize;
+        let Some(current) = self.current_in(Phase::Collecting, id) else { return Vec::new() };
+        current.acknowledged.insert(worker);
+        if current.acknowledged.len() < workers {
             return Vec::new();
         }
-        acknowledged.insert(worker);
-        if acknowledged.len() < self.workers as usize {
-            return Vec::new();
-        }
-        let (end_of_input, stop) = (*end_of_input, barrier.stop);
-        self.phase = Phase::Storing { checkpoint: id, end_of_input, stop };
-        vec![Action::Store { checkpoint: id, end_of_input }]
+        current.enter(Phase::Storing, now);
+        vec![Action::Store { checkpoint: id, end_of_input: current.end_of_input }]
     }
 
-    fn on_stored(&mut self, id: u64) -> Vec<Action> {
-        match self.phase {
-            Phase::Storing { checkpoint, end_of_input, stop } if checkpoint == id => {
-                self.phase = Phase::Committing { checkpoint, end_of_input, stop };
-                vec![Action::Commit { checkpoint }]
-            }
-            _ => Vec::new(),
-        }
+    fn on_stored(&mut self, id: u64, now: Timestamp) -> Vec<Action> {
+        let Some(current) = self.current_in(Phase::Storing, id) else { return Vec::new() };
+        current.enter(Phase::Committing, now);
+        vec![Action::Commit { checkpoint: id }]
     }
 
     fn on_committed(&mut self, id: u64, now: Timestamp) -> Vec<Action> {
-        let Phase::Committing { checkpoint, end_of_input, stop } = self.phase else { return Vec::new() };
-        if checkpoint != id {
-            return Vec::new();
-        }
+        let Some(current) = self.current_in(Phase::Committing, id) else { return Vec::new() };
+        let (end_of_input, stop) = (current.end_of_input, current.barrier.stop);
+        self.current = None;
         self.failures = 0;
         self.last_end = now;
-        let mut actions = vec![Action::Retain { newest: checkpoint }];
+        self.over = end_of_input || stop;
+        let mut actions = vec![Action::Retain { newest: id }];
         if end_of_input {
-            self.phase = Phase::Over;
-            actions.push(Action::Finish { checkpoint });
+            actions.push(Action::Finish { checkpoint: id });
         } else if stop {
-            self.phase = Phase::Over;
-            actions.push(Action::Stopped { checkpoint });
+            actions.push(Action::Stopped { checkpoint: id });
         } else {
-            self.phase = Phase::Idle;
             actions.extend(self.start_if_due(now));
         }
         actions
     }
 
-    fn on_failed(&mut self, id: u64, reason: &str, now: Timestamp) -> Vec<Action> {
-        if self.current() != Some(id) || matches!(self.phase, Phase::Committing { .. }) {
+    fn on_failed(&mut self, id: u64, reason: String, now: Timestamp) -> Vec<Action> {
+        if !self.current.as_ref().is_some_and(|current| current.barrier.checkpoint == id && current.phase != Phase::Committing) {
             return Vec::new();
         }
-        self.phase = Phase::Idle;
         self.failures += 1;
         let mut actions = vec![Action::Discard { checkpoint: id }];
         if self.failures > self.options.tolerable_failures {
-            self.phase = Phase::Over;
+            self.over = true;
             actions.push(Action::Fail { reason: format!("checkpoint {id} failed: {reason}") });
-        } else {
-            actions.extend(self.start_if_due(now));
         }
+        self.lose(reason, now);
+        actions.extend(self.start_if_due(now));
         actions
+    }
+
+    /// The current checkpoint is no more.
+    fn lose(&mut self, reason: String, now: Timestamp) {
+        if let Some(current) = self.current.take() {
+            self.lost = Some(Lost {
+                checkpoint: current.barrier.checkpoint,
+                phase: current.phase,
+                age: now.0.saturating_sub(current.started.0),
+                missing: (0..self.workers).filter(|worker| !current.acknowledged.contains(worker)).collect(),
+                reason,
+            });
+        }
+    }
+
+    fn current_in(&mut self, phase: Phase, id: u64) -> Option<&mut Current> {
+        self.current.as_mut().filter(|current| current.phase == phase && current.barrier.checkpoint == id)
+    }
+}
+
+impl Current {
+    fn enter(&mut self, phase: Phase, now: Timestamp) {
+        self.phase = phase;
+        self.phase_started = now;
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Collecting => "collecting",
+            Self::Storing => "storing",
+            Self::Committing => "committing",
+        })
     }
 }
 

@@ -164,10 +164,7 @@ mod tests {
             end_of_input: false,
             records_in: 9,
             files: vec![],
-            sources: vec![SourcePositions {
-                uid: "pos".to_owned(),
-                splits: vec![Split { id: 0, name: "a".to_owned(), position: 17, finished: false }],
-            }],
+            sources: vec![SourcePositions { uid: "pos".to_owned(), splits: vec![Split { position: 17, ..Split::new(&[], "a") }] }],
             operators: vec![],
             sinks: vec![],
         }

@@ -2,20 +2,23 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 8 | magic `TMSTATE1` |
+//! | 8 | magic `TMSTATE2` |
 //! | 8, 4 | checkpoint (u64), worker (u32); all integers are little-endian |
-//! | then per block | 1: kind, 4: length (u32), and as many bytes |
+//! | then per block | 1: kind, 8: length (u64), and as many bytes |
 //! | 9 | kind 0xFF and the XXH3 hash (u64) of everything before it |
 //!
 //! Kind 1 begins an operator: its uid. Kind 2: the event-time timer pass that the barrier interrupted (i64). Kind 3: a key group (u16) and
 //! its content as `state/layout.rs` lays it out; a block may be a base or, later, a delta, which the layout tells apart.
+//!
+//! `TMSTATE1`, which is still read, has lengths of 4 bytes.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::key_group::KeyGroup;
 use crate::{Error, Result, Timestamp};
 
-const MAGIC: &[u8; 8] = b"TMSTATE1";
+const MAGIC: &[u8; 8] = b"TMSTATE2";
+const MAGIC_1: &[u8; 8] = b"TMSTATE1";
 const OPERATOR: u8 = 1;
 const PASS: u8 = 2;
 const GROUP: u8 = 3;
@@ -59,11 +62,10 @@ impl SnapshotWriter {
         self.bytes
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a key group of one worker is far below 4 GiB: it is held in memory")]
     fn block(&mut self, kind: u8, parts: &[&[u8]]) {
         self.bytes.push(kind);
-        let len: usize = parts.iter().map(|part| part.len()).sum();
-        self.bytes.extend_from_slice(&(len as u32).to_le_bytes());
+        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        self.bytes.extend_from_slice(&len.to_le_bytes());
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
     }
 }
@@ -102,19 +104,21 @@ impl<'a> Snapshot<'a> {
         if hash != xxh3_64(body).to_le_bytes() {
             return Err(corrupt("does not have the checksum that was written"));
         }
-        let mut rest = body.strip_prefix(MAGIC).ok_or_else(|| corrupt("does not begin as a state file"))?;
+        let (wide, rest) = (body.strip_prefix(MAGIC), body.strip_prefix(MAGIC_1));
+        let take_len = if wide.is_some() { take_u64 } else { take_u32 };
+        let mut rest = wide.or(rest).ok_or_else(|| corrupt("does not begin as one that this program knows"))?;
         let checkpoint = u64::from_le_bytes(take(&mut rest).ok_or_else(|| corrupt("is cut off"))?);
         let worker = u32::from_le_bytes(take(&mut rest).ok_or_else(|| corrupt("is cut off"))?);
         let mut snapshot = Self { checkpoint, worker, operators: Vec::new() };
         while !rest.is_empty() {
-            snapshot.block(&mut rest).ok_or_else(|| corrupt("has a block that is not valid"))?;
+            snapshot.block(&mut rest, take_len).ok_or_else(|| corrupt("has a block that is not valid"))?;
         }
         Ok(snapshot)
     }
 
-    fn block(&mut self, rest: &mut &'a [u8]) -> Option<()> {
+    fn block(&mut self, rest: &mut &'a [u8], take_len: fn(&mut &[u8]) -> Option<u64>) -> Option<()> {
         let [kind] = take(rest)?;
-        let len = u32::from_le_bytes(take(rest)?) as usize;
+        let len = usize::try_from(take_len(rest)?).ok()?;
         let (mut content, after) = rest.split_at_checked(len)?;
         *rest = after;
         match kind {
@@ -130,6 +134,14 @@ impl<'a> Snapshot<'a> {
     }
 }
 
+fn take_u64(rest: &mut &[u8]) -> Option<u64> {
+    take(rest).map(u64::from_le_bytes)
+}
+
+fn take_u32(rest: &mut &[u8]) -> Option<u64> {
+    take(rest).map(u32::from_le_bytes).map(u64::from)
+}
+
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = rest.split_first_chunk::<N>()?;
     *rest = tail;
@@ -138,6 +150,8 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
+    use xxhash_rust::xxh3::xxh3_64;
+
     use super::{OperatorSnapshot, Snapshot, SnapshotWriter};
     use crate::Timestamp;
     use crate::key_group::KeyGroup;
@@ -158,6 +172,18 @@ mod tests {
             OperatorSnapshot { uid: "first", pass: Some(Timestamp(-5)), groups: vec![(KeyGroup(64), &b"abc"[..]), (KeyGroup(65), b"")] };
         let second = OperatorSnapshot { uid: "second", pass: None, groups: vec![] };
         assert_eq!(Snapshot::parse(&bytes).unwrap(), Snapshot { checkpoint: 7, worker: 1, operators: vec![first, second] });
+    }
+
+    #[test]
+    fn the_first_version_is_still_read() {
+        let mut bytes = b"TMSTATE1".to_vec();
+        bytes.extend_from_slice(
+            &[&7u64.to_le_bytes()[..], &1u32.to_le_bytes(), &[1, 3, 0, 0, 0], b"old", &[3, 4, 0, 0, 0, 9, 0], b"ab"].concat(),
+        );
+        let hash = xxh3_64(&bytes);
+        bytes.extend_from_slice(&[&[0xFF][..], &hash.to_le_bytes()].concat());
+        let old = OperatorSnapshot { uid: "old", pass: None, groups: vec![(KeyGroup(9), &b"ab"[..])] };
+        assert_eq!(Snapshot::parse(&bytes).unwrap(), Snapshot { checkpoint: 7, worker: 1, operators: vec![old] });
     }
 
     #[test]

@@ -22,6 +22,27 @@ pub enum OnError {
     DeadLetter,
 }
 
+/// How a call can fail.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The detector failed: nothing of the call has happened, and the failure may be a row's.
+    Detector(Failure),
+    /// The host failed, possibly amid applying what the detector gave: the job must fail.
+    Host(Error),
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        Self::Detector(failure)
+    }
+}
+
+impl From<Error> for CallError {
+    fn from(error: Error) -> Self {
+        Self::Host(error)
+    }
+}
+
 impl Operator {
     /// Makes the instance usable again after a failure, and gives the failure back.
     pub(super) fn after_failure(&mut self, failure: Failure) -> Result<Failure> {
@@ -42,21 +63,49 @@ impl Operator {
         Ok(failure)
     }
 
-    pub(super) fn fatal(&self, reason: &str) -> Error {
-        Error::guest(format!("operator {}: {reason}", self.settings.uid))
+    /// The detector says that the job must fail, at this row.
+    pub(super) fn fatal(&self, at: &str, reason: &str) -> Error {
+        Error::guest(format!("operator {}: {at} made it give up: {reason}", self.settings.uid))
+    }
+
+    pub(super) fn host_failure(&self, error: Error) -> Error {
+        error.while_doing(format!("operator {}", self.settings.uid))
+    }
+
+    /// An output record cannot be sent.
+    pub(super) fn output_failure(&self, error: Error, origin: Origin) -> Error {
+        error.while_doing(format!("sending what came of {}", self.record_of(origin)))
+    }
+
+    /// A record in words.
+    pub(super) fn record_at(&self, batch: &Batch, row: usize) -> String {
+        self.record_of(batch.origin.get(row).copied().unwrap_or(Origin::NONE))
+    }
+
+    fn record_of(&self, origin: Origin) -> String {
+        let place = self.settings.splits.place(origin);
+        place.map_or_else(|| "a record that a timer emitted".to_owned(), |(source, at)| format!("the record at {at} of source {source}"))
+    }
+
+    /// The first of due timers in words.
+    pub(super) fn timer_at(&self, domain: Domain, due: &DueTimers) -> String {
+        let time = due.timestamp.first().copied().unwrap_or(0);
+        format!("the {}-time timer at {time} of key {}", domain_name(domain), self.key_of_first(due))
+    }
+
+    fn key_of_first(&self, due: &DueTimers) -> String {
+        let key = due.slots.get(due.slot.first().copied().unwrap_or(0) as usize);
+        self.settings.factory.descriptor().key.as_ref().map_or_else(String::new, |ty| key_text(ty, key.bytes))
     }
 
     /// Hands a bad record to the error policy.
     pub(super) fn bad_record(&mut self, batch: &Batch, row: usize, reason: &str, env: &mut Env<'_>) -> Result<()> {
         let origin = batch.origin.get(row).copied().unwrap_or(Origin::NONE);
-        let place = self.settings.splits.place(origin);
         if self.settings.on_error == OnError::Fail {
-            let at = place.as_ref().map_or_else(
-                || "a record that a timer emitted".to_owned(),
-                |(source, at)| format!("the record at {at} of source {source}"),
-            );
+            let at = self.record_of(origin);
             return Err(Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid)));
         }
+        let place = self.settings.splits.place(origin);
         let value = json_text(&self.settings.factory.descriptor().input, batch.payload.get(row));
         let (source, position) = place.unzip();
         self.dead_letter(
@@ -75,17 +124,11 @@ impl Operator {
 
     /// Hands a bad timer to the error policy; it is gone either way.
     pub(super) fn bad_timer(&mut self, domain: Domain, due: &DueTimers, reason: &str, env: &mut Env<'_>) -> Result<()> {
-        let time = due.timestamp.first().copied().unwrap_or(0);
-        let key = due.slots.get(due.slot.first().copied().unwrap_or(0) as usize);
-        let key = self.settings.factory.descriptor().key.as_ref().map_or_else(String::new, |ty| key_text(ty, key.bytes));
-        let domain_name = match domain {
-            Domain::Event => "event",
-            Domain::Processing => "processing",
-        };
         if self.settings.on_error == OnError::Fail {
-            let uid = &self.settings.uid;
-            return Err(Error::guest(format!("operator {uid}: the {domain_name}-time timer at {time} of key {key} failed: {reason}")));
+            let at = self.timer_at(domain, due);
+            return Err(Error::guest(format!("operator {}: {at} failed: {reason}", self.settings.uid)));
         }
+        let (time, key, domain_name) = (due.timestamp.first().copied().unwrap_or(0), self.key_of_first(due), domain_name(domain));
         self.reads.state.remove_timers(domain, due, 1)?;
         let value = format!("{{\"domain\":\"{domain_name}\",\"timestamp\":{time},\"key\":{key}}}");
         let letter =
@@ -98,5 +141,12 @@ impl Operator {
         let mut payload = Vec::new();
         encode_dead_letter(letter, &mut payload);
         env.outputs.push(self.settings.dead_letter_lane(), &payload, letter.timestamp.map(|time| Timestamp(time).0), origin)
+    }
+}
+
+fn domain_name(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Event => "event",
+        Domain::Processing => "processing",
     }
 }

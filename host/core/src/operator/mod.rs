@@ -1,6 +1,8 @@
 //! The operator: one batch in, one call of the detector, its effects checked and applied as one unit.
 
 mod failure;
+mod pace;
+mod part;
 mod settings;
 mod slots;
 
@@ -9,16 +11,19 @@ use std::sync::Arc;
 use tidemill_wit::columns::BlobsBuf;
 use tidemill_wit::descriptor::StateKind;
 
+use failure::CallError;
 pub use failure::OnError;
+pub use part::Cursor;
 pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
 
+use self::pace::{Pace, Weight};
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
 use crate::effects::{Effects, Shape};
 use crate::exchange::Outputs;
 use crate::state::{DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
-use crate::{Error, Result, schema};
+use crate::{Result, schema};
 
 /// One subtask of an operator: a detector instance with its keyed state and timers.
 pub struct Operator {
@@ -34,8 +39,10 @@ pub struct Operator {
     /// The event-time pass that is going on: all timers up to this fire before anything else is processed.
     event_pass: Option<Timestamp>,
     processing_pass: Option<Timestamp>,
-    /// How many timers a call gets at most: one while a bad timer is searched for.
-    timers_at_once: usize,
+    row_pace: Pace,
+    timer_pace: Pace,
+    /// While a bad timer is searched for, timers fire one by one.
+    timers_singly: bool,
     deadlines_in_a_row: u32,
     metrics: Metrics,
 }
@@ -61,7 +68,9 @@ impl Operator {
             Prefetched { values: vec![Default::default(); states.len() - with_entries], entries: vec![Default::default(); with_entries] };
         let reads = Reads { state, tables: Arc::clone(&settings.tables), ..Reads::default() };
         Ok(Self {
-            timers_at_once: settings.batch_rows,
+            row_pace: Pace::new(settings.batch_rows),
+            timer_pace: Pace::new(settings.batch_rows),
+            timers_singly: false,
             settings,
             detector,
             reads,
@@ -78,42 +87,6 @@ impl Operator {
         })
     }
 
-    /// Processes a batch of records.
-    ///
-    /// # Errors
-    /// The job must fail: see [`OnError`].
-    pub fn process(&mut self, batch: &Batch, env: &mut Env<'_>) -> Result<()> {
-        self.metrics.records_in += batch.len() as u64;
-        self.metrics.late_records +=
-            (0..batch.len()).filter(|&row| batch.time_of(row).is_some_and(|time| time <= self.watermark.0)).count() as u64;
-        let mut rows = 0..batch.len();
-        // After a failure whose row is not known, the rest of the batch goes one by one until the bad row is found.
-        let mut limit = self.settings.batch_rows;
-        while !rows.is_empty() {
-            let part = rows.start..rows.end.min(rows.start + limit);
-            match self.call_elements(batch, part.clone(), env) {
-                Ok(consumed) => rows.start += consumed,
-                Err(failure) => {
-                    let bad = match self.after_failure(failure)? {
-                        Failure::BadRecord { row, reason } if (row as usize) < part.len() => (row as usize, reason),
-                        Failure::Fatal(reason) => return Err(self.fatal(&reason)),
-                        Failure::Trap(reason) | Failure::Deadline(reason) if part.len() == 1 => (0, reason),
-                        Failure::BadRecord { row, .. } if part.len() == 1 => (0, format!("the component named row {row} of 1 as bad")),
-                        Failure::Trap(_) | Failure::Deadline(_) | Failure::BadRecord { .. } => {
-                            limit = 1;
-                            continue;
-                        }
-                    };
-                    (rows.start, limit) = self.pass_bad_row(batch, part, bad, env)?;
-                }
-            }
-        }
-        // Twice as many places as there can be new keys, so that what expires is removed faster than keys arrive.
-        (0..=batch.len() / 32).try_for_each(|_| self.reads.state.expire(env.now))?;
-        env.outputs.flush();
-        Ok(())
-    }
-
     /// Removes some of what has expired, while there is nothing else to do.
     ///
     /// # Errors
@@ -122,36 +95,8 @@ impl Operator {
         self.reads.state.expire(now)
     }
 
-    /// Applies the rows before the bad one, then hands the bad one to the error policy. Returns the row to go on with, and how many rows the
-    /// next call may get.
-    fn pass_bad_row(
-        &mut self,
-        batch: &Batch,
-        part: std::ops::Range<usize>,
-        bad: (usize, String),
-        env: &mut Env<'_>,
-    ) -> Result<(usize, usize)> {
-        let (offset, reason) = bad;
-        let mut start = part.start;
-        let bad = part.start + offset;
-        while start < bad {
-            match self.call_elements(batch, start..bad, env) {
-                Ok(consumed) => start += consumed,
-                // Another failure among the rows before, which says nothing of a row: one by one from here.
-                Err(failure) => {
-                    return match self.after_failure(failure)? {
-                        Failure::Fatal(reason) => Err(self.fatal(&reason)),
-                        Failure::BadRecord { .. } | Failure::Trap(_) | Failure::Deadline(_) => Ok((start, 1)),
-                    };
-                }
-            }
-        }
-        self.bad_record(batch, bad, &reason, env)?;
-        Ok((bad + 1, self.settings.batch_rows))
-    }
-
     /// Calls the detector with the records `rows` and applies the effects.
-    fn call_elements(&mut self, batch: &Batch, rows: std::ops::Range<usize>, env: &mut Env<'_>) -> Result<usize, Failure> {
+    fn call_elements(&mut self, batch: &Batch, rows: std::ops::Range<usize>, env: &mut Env<'_>) -> Result<usize, CallError> {
         if self.settings.keyed {
             self.slots.assign(batch, rows.clone(), self.settings.max_parallelism, &mut self.reads.slots);
         }
@@ -173,6 +118,7 @@ impl Operator {
         drop(slots);
         let consumed = self.after_call(outcome, len)?;
         self.apply(env, |row| batch.origin.get(rows.start + row).copied().unwrap_or(Origin::NONE))?;
+        self.row_pace.after(len, self.weight());
         Ok(consumed)
     }
 
@@ -200,9 +146,10 @@ impl Operator {
     /// The job must fail: see [`OnError`].
     pub fn continue_pass(&mut self, env: &mut Env<'_>) -> Result<Option<(Domain, Timestamp)>> {
         let Some((domain, horizon)) = self.pass() else { return Ok(None) };
-        self.reads.state.due_timers(domain, horizon, self.timers_at_once, &mut self.due)?;
+        let most = if self.timers_singly { 1 } else { self.timer_pace.rows() };
+        self.reads.state.due_timers(domain, horizon, most, &mut self.due)?;
         if self.due.slot.is_empty() {
-            self.timers_at_once = self.settings.batch_rows;
+            self.timers_singly = false;
             match domain {
                 Domain::Event => self.event_pass = None,
                 Domain::Processing => self.processing_pass = None,
@@ -218,21 +165,26 @@ impl Operator {
 
     /// Fires due timers. If the call fails, the pass goes on one by one until the bad timer is found.
     fn fire(&mut self, domain: Domain, due: &DueTimers, env: &mut Env<'_>) -> Result<()> {
-        let Err(failure) = self.call_timers(domain, due, env) else { return Ok(()) };
-        match self.after_failure(failure)? {
-            Failure::Fatal(reason) => Err(self.fatal(&reason)),
-            _ if due.slot.len() > 1 => {
-                self.timers_at_once = 1;
-                Ok(())
-            }
+        let failure = match self.call_timers(domain, due, env) {
+            Ok(()) => return Ok(()),
+            Err(CallError::Host(error)) => return Err(self.host_failure(error)),
+            Err(CallError::Detector(failure)) => self.after_failure(failure)?,
+        };
+        if due.slot.len() > 1 {
+            self.timer_pace.shrink(due.slot.len());
+            self.timers_singly = true;
+            return Ok(());
+        }
+        self.timers_singly = false;
+        match failure {
+            Failure::Fatal(reason) => Err(self.fatal(&self.timer_at(domain, due), &reason)),
             Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) => {
-                self.timers_at_once = self.settings.batch_rows;
                 self.bad_timer(domain, due, &reason, env)
             }
         }
     }
 
-    fn call_timers(&mut self, domain: Domain, due: &DueTimers, env: &mut Env<'_>) -> Result<(), Failure> {
+    fn call_timers(&mut self, domain: Domain, due: &DueTimers, env: &mut Env<'_>) -> Result<(), CallError> {
         match Arc::get_mut(&mut self.reads.slots) {
             Some(slots) => slots.clone_from(&due.slots),
             None => self.reads.slots = Arc::new(due.slots.clone()),
@@ -243,20 +195,25 @@ impl Operator {
         let outcome = self.detector.on_timers(&context, &timers, &mut self.reads, &mut self.effects);
         drop(slots);
         let consumed = self.after_call(outcome, due.slot.len())?;
-        self.reads.state.remove_timers(domain, due, consumed).map_err(fatal)?;
+        self.reads.state.remove_timers(domain, due, consumed)?;
         self.metrics.timers_fired += consumed as u64;
-        self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))
+        self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))?;
+        self.timer_pace.after(due.slot.len(), self.weight());
+        Ok(())
     }
 
-    fn before_call(&mut self, now: Timestamp) -> Result<Arc<SlotKeys>, Failure> {
+    fn before_call(&mut self, now: Timestamp) -> Result<Arc<SlotKeys>, CallError> {
         self.effects.clear();
         self.reads.processing_time = now;
+        let slots = Arc::clone(&self.reads.slots);
         if self.settings.keyed {
-            let slots = Arc::clone(&self.reads.slots);
-            self.reads.state.prefetch(&slots, now, &mut self.prefetched).map_err(fatal)?;
-            return Ok(slots);
+            self.reads.state.prefetch(&slots, now, &mut self.prefetched)?;
+            if !(slots.keys.fits(0) && self.prefetched.fits()) {
+                // Less at once may fit; a single row that does not is a bad one.
+                return Err(Failure::Trap("the state of its keys is larger than 4 GiB".to_owned()).into());
+            }
         }
-        Ok(Arc::clone(&self.reads.slots))
+        Ok(slots)
     }
 
     /// Everything that a guest answers is checked here, before any of it is used.
@@ -277,10 +234,10 @@ impl Operator {
         Ok(consumed)
     }
 
-    fn apply(&mut self, env: &mut Env<'_>, origin: impl Fn(usize) -> Origin) -> Result<(), Failure> {
+    fn apply(&mut self, env: &mut Env<'_>, origin: impl Fn(usize) -> Origin) -> Result<()> {
         let Effects { writes, timers, outputs } = &self.effects;
         if self.settings.keyed {
-            self.reads.state.apply(&self.reads.slots, writes, timers, env.now).map_err(fatal)?;
+            self.reads.state.apply(&self.reads.slots, writes, timers, env.now)?;
         }
         for (index, payload) in outputs.payload.view().iter().enumerate() {
             let at = |column: &[u32]| column.get(index).copied().unwrap_or(0) as usize;
@@ -289,9 +246,16 @@ impl Operator {
                 Some(0) => None,
                 _ => outputs.timestamp.get(index).copied(),
             };
-            env.outputs.push(usize::from(lane), payload, time, origin(at(&outputs.row))).map_err(fatal)?;
+            let origin = origin(at(&outputs.row));
+            env.outputs.push(usize::from(lane), payload, time, origin).map_err(|error| self.output_failure(error, origin))?;
         }
         Ok(())
+    }
+
+    /// What the last call took in and gave out.
+    fn weight(&self) -> Weight {
+        let outputs = &self.effects.outputs;
+        Weight { records: outputs.lane.len(), output: outputs.payload.bytes.len(), state: self.prefetched.bytes() }
     }
 
     /// The subtask's state, for snapshots and restores.
@@ -336,12 +300,6 @@ impl Operator {
 
 fn call_context<'a>(watermark: Timestamp, now: Timestamp, slots: &'a SlotKeys, prefetched: &'a Prefetched) -> CallContext<'a> {
     CallContext { watermark, processing_time: now, keys: slots.keys.view(), prefetched }
-}
-
-/// An error of the host during a call fails the job: the record is not to blame.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn fatal(error: Error) -> Failure {
-    Failure::Fatal(error.chain())
 }
 
 /// The kinds of the declared states, by id.

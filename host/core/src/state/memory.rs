@@ -9,6 +9,7 @@ mod expire;
 mod keys;
 mod large;
 mod order;
+mod places;
 mod read;
 mod shape;
 mod slab;
@@ -22,6 +23,7 @@ use self::cell::CellMut;
 use self::expire::Sweep;
 use self::keys::{Keys, NONE};
 use self::large::Large;
+use self::places::Places;
 use self::read::CellRef;
 use self::shape::Shape;
 use self::slab::Slab;
@@ -46,8 +48,7 @@ pub struct MemoryState {
     larges: Slab<Large>,
     /// By [`Domain`].
     timers: [Timers; 2],
-    /// Where the keys of the last prefetch may lie, by slot: guesses, checked at each use.
-    places: Vec<u32>,
+    places: Places,
     /// Keys that may have nothing left.
     emptied: Vec<u32>,
     sweep: Sweep,
@@ -64,14 +65,13 @@ impl StateBackend for MemoryBackend {
 impl KeyedState for MemoryState {
     fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
         self.first_seen(now);
-        self.keys.candidates(slots, &mut self.places);
-        self.keys.warm(self.places.iter().copied());
+        self.places.find(slots, &self.keys);
         into.clear();
         let entries = self.shapes.iter().filter(|shape| shape.form != Form::Value).count();
         into.entries.resize_with(entries, Default::default);
         into.values.resize_with(self.shapes.len() - entries, Default::default);
-        for slot in 0..slots.len() {
-            self.copy_key(slots.get(slot), slot, now, into);
+        for slot in (0..).take(slots.len()) {
+            self.copy_key(self.places.get(slot), now, into);
         }
         self.remove_emptied();
         Ok(())
@@ -92,7 +92,7 @@ impl KeyedState for MemoryState {
 
     fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()> {
         self.first_seen(now);
-        self.places.resize(slots.len(), NONE);
+        self.places.ensure(slots, &self.keys);
         self.apply_writes(slots, writes, now);
         self.apply_timers(slots, timers);
         self.remove_emptied();
@@ -107,11 +107,12 @@ impl KeyedState for MemoryState {
     }
 
     fn remove_timers(&mut self, domain: Domain, due: &DueTimers, count: usize) -> Result<()> {
-        self.places.resize(due.slots.len(), NONE);
+        self.places.ensure(&due.slots, &self.keys);
         for (&slot, &time) in due.slot.iter().zip(&due.timestamp).take(count) {
-            if let Some(id) = self.place(&due.slots, slot) {
-                self.delete(domain, time, id);
-                self.keys.remove_if_empty(id);
+            let id = self.places.get(slot);
+            self.delete(domain, time, id);
+            if self.keys.remove_if_empty(id) {
+                self.places.set(slot, NONE);
             }
         }
         Ok(())
@@ -154,22 +155,16 @@ impl MemoryState {
             keys: Keys::new(states.len()),
             larges: Slab::default(),
             timers: Default::default(),
-            places: Vec::new(),
+            places: Places::default(),
             emptied: Vec::new(),
             sweep: Sweep::default(),
             unseen: false,
         }
     }
 
-    /// Adds the cells of one key to the columns.
-    fn copy_key(&mut self, key: KeyRef<'_>, slot: usize, now: Timestamp, into: &mut Prefetched) {
-        let Self { shapes, keys, larges, places, emptied, .. } = self;
-        let guess = places.get_mut(slot);
-        // A guess of NONE is sure; another one may be a key of the same tag.
-        let id = guess.filter(|guess| **guess != NONE).map_or(NONE, |guess| {
-            *guess = keys.find(key, *guess).unwrap_or(NONE);
-            *guess
-        });
+    /// Adds the cells of the key at a place to the columns.
+    fn copy_key(&mut self, id: u32, now: Timestamp, into: &mut Prefetched) {
+        let Self { shapes, keys, larges, emptied, .. } = self;
         let Some(block) = keys.slab.get_mut(id).map(|key| &mut key.block) else { return copy_nothing(into) };
         let mut cell = block.first_cell();
         for (state, &shape) in shapes.iter().enumerate() {
@@ -195,8 +190,9 @@ impl MemoryState {
         let rows = writes.op.iter().zip(&writes.state).zip(&writes.slot).zip(entries.iter()).zip(values.iter());
         for ((((&op, &state), &slot), entry), value) in rows {
             let adds = matches!(op, write_op::PUT | write_op::PUT_ENTRY | write_op::APPEND);
-            let id = if adds { Some(self.place_or_insert(slots, slot)) } else { self.place(slots, slot) };
-            let Some((id, mut cell)) = id.and_then(|id| Some((id, self.cell_mut(id, usize::from(state), now)?))) else { continue };
+            let id = if adds { self.place_or_insert(slots, slot) } else { self.places.get(slot) };
+            let Some(mut cell) = self.cell_mut(id, usize::from(state), now) else { continue };
+            let lives_until = cell.life.end_of(now.0);
             match op {
                 write_op::PUT => cell.put(value),
                 write_op::PUT_ENTRY => cell.put_entry(entry, value),
@@ -208,6 +204,8 @@ impl MemoryState {
             }
             if matches!(op, write_op::CLEAR | write_op::REMOVE_ENTRY) {
                 self.emptied.push(id);
+            } else if lives_until < i64::MAX {
+                self.keys.shorten(id, lives_until);
             }
         }
     }
@@ -219,7 +217,8 @@ impl MemoryState {
             if op == timer_op::REGISTER {
                 let id = self.place_or_insert(slots, slot);
                 self.register(domain, time, id);
-            } else if let Some(id) = self.place(slots, slot) {
+            } else {
+                let id = self.places.get(slot);
                 self.delete(domain, time, id);
                 self.emptied.push(id);
             }
@@ -227,8 +226,12 @@ impl MemoryState {
     }
 
     fn remove_emptied(&mut self) {
-        let Self { keys, emptied, .. } = self;
-        emptied.drain(..).for_each(|id| keys.remove_if_empty(id));
+        let Self { keys, emptied, places, .. } = self;
+        for id in emptied.drain(..) {
+            if keys.remove_if_empty(id) {
+                places.forget();
+            }
+        }
     }
 
     fn register(&mut self, domain: Domain, time: i64, id: u32) {
@@ -245,24 +248,14 @@ impl MemoryState {
         key.timers -= u32::from(timers.delete((time, key.group, id)));
     }
 
-    /// The place of a slot's key.
-    #[inline]
-    fn place(&mut self, slots: &SlotKeys, slot: u32) -> Option<u32> {
-        let guess = self.places.get_mut(slot as usize)?;
-        let found = self.keys.find(slots.get(slot as usize), *guess)?;
-        *guess = found;
-        Some(found)
-    }
-
     #[inline]
     fn place_or_insert(&mut self, slots: &SlotKeys, slot: u32) -> u32 {
-        if let Some(found) = self.place(slots, slot) {
-            return found;
+        let known = self.places.get(slot);
+        if known != NONE {
+            return known;
         }
         let id = self.keys.find_or_insert(slots.get(slot as usize));
-        if let Some(guess) = self.places.get_mut(slot as usize) {
-            *guess = id;
-        }
+        self.places.set(slot, id);
         id
     }
 

@@ -9,6 +9,8 @@ mod operator_task;
 mod sink_task;
 mod snapshot;
 mod source_task;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
@@ -52,12 +54,35 @@ pub enum Report {
     EndOfInput,
 }
 
+/// The time of a step, on two clocks. On virtual time both are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clocks {
+    /// Processing time: what detectors see, what timers and TTL run on. It may stand still or leap.
+    pub processing: Timestamp,
+    /// Milliseconds since some moment, without leaps: what sources wait, limit their rate and become idle by.
+    pub steady: Timestamp,
+}
+
+impl From<Timestamp> for Clocks {
+    fn from(now: Timestamp) -> Self {
+        Self { processing: now, steady: now }
+    }
+}
+
+impl Clocks {
+    /// When processing time will be there by the steady clock, if neither is touched.
+    fn steady_at(self, processing: Timestamp) -> Timestamp {
+        self.steady.plus(processing.0.saturating_sub(self.processing.0))
+    }
+}
+
 /// What a task did in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Something: it may have more to do.
     Worked,
-    /// Nothing, until its peers or the outside give it something, or until this time of the clock.
+    /// Nothing, until its peers or the outside give it something, or until this time of the task's clock: processing time for operators,
+    /// steady time for sources.
     Waiting(Option<Timestamp>),
 }
 
@@ -75,7 +100,7 @@ pub(crate) struct Events {
 pub enum Step {
     /// Something was done: step again.
     Worked,
-    /// Nothing can be done until something arrives, or until the clock has reached this time.
+    /// Nothing can be done until something arrives, or until the steady clock has reached this time.
     Waiting(Option<Timestamp>),
 }
 
@@ -84,15 +109,19 @@ impl Worker {
     ///
     /// # Errors
     /// The job must fail and restart from its last checkpoint. The worker is of no more use.
-    pub fn step(&mut self, now: Timestamp) -> Result<Step> {
+    pub fn step(&mut self, now: impl Into<Clocks>) -> Result<Step> {
+        let now = now.into();
         let mut worked = false;
         let mut wake: Option<Timestamp> = None;
         for index in (0..self.tasks.len()).rev() {
             let mut events = Events::default();
             let Some(task) = self.tasks.get_mut(index) else { break };
             let turn = match task {
-                Task::Source(task) => task.run(now, &mut events)?,
-                Task::Operator(task) => task.run(now, &mut events)?,
+                Task::Source(task) => task.run(now.steady, &mut events)?,
+                Task::Operator(task) => match task.run(now.processing, &mut events)? {
+                    Turn::Waiting(Some(until)) => Turn::Waiting(Some(now.steady_at(until))),
+                    turn => turn,
+                },
                 Task::Sink(task) => task.run(&mut events)?,
             };
             match turn {

@@ -3,8 +3,9 @@
 use super::input::{Input, Next};
 use super::{Events, OperatorStatistics, Turn};
 use crate::align::Outcome;
+use crate::batch::Batch;
 use crate::exchange::{Element, Outputs, Receiver};
-use crate::operator::{Env, Operator};
+use crate::operator::{Cursor, Env, Operator};
 use crate::time::Domain;
 use crate::{Result, Timestamp};
 
@@ -13,6 +14,8 @@ pub struct OperatorTask {
     operator: Operator,
     input: Input,
     outputs: Outputs,
+    /// The batch that is being processed, a part a turn: nothing else happens until it is done.
+    batch: Option<(Batch, Cursor)>,
     /// Whether the pass that is going on was begun before the last checkpoint and is only finished now.
     restored_pass: bool,
     /// A change of status that is told after the pass that came with it.
@@ -26,12 +29,15 @@ impl OperatorTask {
     #[must_use]
     pub fn new(operator: Operator, channels: Vec<Receiver>, outputs: Outputs) -> Self {
         let restored_pass = operator.pass().is_some();
-        Self { operator, input: Input::new(channels), outputs, restored_pass, status_after_pass: None, held: false }
+        Self { operator, input: Input::new(channels), outputs, batch: None, restored_pass, status_after_pass: None, held: false }
     }
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
         if self.outputs.blocked() {
             return Ok(Turn::Waiting(None));
+        }
+        if self.batch.is_some() {
+            return self.run_part(now);
         }
         if self.operator.pass().is_some() {
             return self.run_pass(now, events);
@@ -46,7 +52,11 @@ impl OperatorTask {
                 self.operator.expire(now)?;
                 return Ok(Turn::Waiting(self.operator.next_processing_timer().map(|time| time.plus(1))));
             }
-            Some(Next::Batch(batch)) => self.operator.process(&batch, &mut Env { now, outputs: &mut self.outputs })?,
+            Some(Next::Batch(batch)) => {
+                let cursor = self.operator.begin(&batch, now);
+                self.batch = Some((batch, cursor));
+                return self.run_part(now);
+            }
             Some(Next::Outcome(outcome)) => self.progress(outcome),
             Some(Next::Barrier(barrier)) => {
                 self.outputs.broadcast(&Element::Barrier(barrier));
@@ -55,6 +65,18 @@ impl OperatorTask {
             Some(Next::End) => {
                 self.outputs.broadcast(&Element::End);
                 events.ended = true;
+            }
+        }
+        Ok(Turn::Worked)
+    }
+
+    /// Processes one part of the batch; what came of it must have drained before the next. Neither a timer nor a barrier comes in between:
+    /// a batch's records belong to one moment, and the barrier that follows them covers all of them.
+    fn run_part(&mut self, now: Timestamp) -> Result<Turn> {
+        if let Some((batch, cursor)) = &mut self.batch {
+            self.operator.process_part(batch, cursor, &mut Env { now, outputs: &mut self.outputs })?;
+            if cursor.is_done() {
+                self.batch = None;
             }
         }
         Ok(Turn::Worked)

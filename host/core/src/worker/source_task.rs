@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::{Events, SourceStatistics, Turn};
 use crate::batch::{Batch, Origin};
 use crate::exchange::{Barrier, Element, Outputs};
+use crate::rate::MaxRate;
 use crate::schema::FieldPath;
 use crate::schema::lanes::encode_invalid;
 use crate::source::{InvalidRow, Limit, Polled, Source, SourceRows, Split, SplitNames, SplitReader};
 use crate::watermark::{Progress, SplitWatermarks, Strategy};
-use crate::{Result, Timestamp};
+use crate::{Error, Result, Timestamp};
 
 /// How long a source without records waits before it looks again, in milliseconds.
 const POLL_INTERVAL: i64 = 20;
@@ -32,8 +33,8 @@ pub struct SourceSettings {
     pub timestamp: Option<FieldPath>,
     /// How watermarks follow.
     pub watermark: Strategy,
-    /// How many records a second one subtask may read; `None`: as many as it can.
-    pub max_rate: Option<f64>,
+    /// How many records a second all subtasks may read together; `None`: as many as they can.
+    pub max_rate: Option<MaxRate>,
     /// How many records one turn reads.
     pub batch_rows: usize,
     /// The names of all splits.
@@ -47,7 +48,6 @@ pub struct SourceTask {
     watermarks: SplitWatermarks,
     outputs: Outputs,
     rows: SourceRows,
-    rate: Rate,
     records: u64,
     invalid: u64,
     /// The next turn only says that the subtask has ended; then nothing more comes.
@@ -68,8 +68,7 @@ impl SourceTask {
     /// A split cannot be opened.
     pub fn new(settings: Arc<SourceSettings>, splits: Vec<Split>, outputs: Outputs) -> Result<Self> {
         let mut task = Self {
-            watermarks: SplitWatermarks::new(settings.watermark),
-            rate: Rate { per_second: settings.max_rate, budget: 0.0, clock: None },
+            watermarks: SplitWatermarks::new(settings.watermark, settings.source.bounded()),
             settings,
             splits: Vec::new(),
             outputs,
@@ -99,7 +98,8 @@ impl SourceTask {
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
         let blocked = self.outputs.blocked();
-        let rows = if blocked { 0 } else { self.rate.allowed(now, self.settings.batch_rows) };
+        let wanted = self.settings.batch_rows;
+        let rows = if blocked { 0 } else { self.settings.max_rate.as_ref().map_or(wanted, |rate| rate.available(now, wanted)) };
         self.watermarks.pass_time(now, rows > 0);
         if blocked || self.stopped || self.ended {
             return Ok(Turn::Waiting(None));
@@ -119,11 +119,22 @@ impl SourceTask {
         if now < self.quiet_until {
             return Ok(Turn::Waiting(Some(self.quiet_until)));
         }
-        if rows == 0 || !self.read(rows)? {
+        if rows == 0 || !self.read_at_rate(now, rows)? {
             self.quiet_until = now.plus(if rows == 0 { 1 } else { POLL_INTERVAL });
             return Ok(Turn::Waiting(Some(self.quiet_until)));
         }
         Ok(Turn::Worked)
+    }
+
+    /// As [`read`](Self::read), with what the other subtasks leave of the rate.
+    fn read_at_rate(&mut self, now: Timestamp, rows: usize) -> Result<bool> {
+        let settings = Arc::clone(&self.settings);
+        let Some(rate) = &settings.max_rate else { return self.read(rows) };
+        let taken = rate.take(now, rows);
+        let before = self.records;
+        let found = taken > 0 && self.read(taken)?;
+        rate.give_back(taken.saturating_sub(usize::try_from(self.records - before).unwrap_or(taken)));
+        Ok(found)
     }
 
     /// Reads from the split furthest behind that has something. Returns whether one had.
@@ -173,8 +184,10 @@ impl SourceTask {
     /// Gives the records their times and sends them; those without a valid time join the invalid ones.
     fn emit(&mut self, index: usize, split: u32) -> Result<()> {
         let mut rows = std::mem::take(&mut self.rows);
+        if !rows.payload.fits(0) {
+            return Err(Error::connector(format!("source {}: a record is larger than 4 GiB when decoded", self.settings.uid)));
+        }
         self.records += rows.len() as u64;
-        self.rate.spend(rows.len());
         let source = self.settings.index;
         let origin = |position| Origin { source, split, position };
         let mut batch = Batch::default();
@@ -258,34 +271,4 @@ impl SourceTask {
 
 fn without_time(position: u64, payload: &[u8], reason: &str) -> InvalidRow {
     InvalidRow { position, raw: payload.to_vec(), reason: reason.to_owned() }
-}
-
-/// A budget of records that fills with time.
-struct Rate {
-    per_second: Option<f64>,
-    budget: f64,
-    clock: Option<Timestamp>,
-}
-
-impl Rate {
-    /// How many records may be read now, at most `wanted`.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a budget between 0 and a second's records"
-    )]
-    fn allowed(&mut self, now: Timestamp, wanted: usize) -> usize {
-        let Some(per_second) = self.per_second else { return wanted };
-        let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
-        self.clock = Some(now);
-        // What was not used in a tenth of a second is lost, so that a pause is not followed by a burst.
-        self.budget = (self.budget + per_second * elapsed as f64 / 1000.0).min((per_second / 10.0).max(1.0));
-        (self.budget as usize).min(wanted)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a batch's length")]
-    fn spend(&mut self, records: usize) {
-        self.budget -= records as f64;
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use serde::{Deserialize, Serialize};
 use tidemill_core::sink::Committable;
 use tidemill_core::{Error, Result};
+use tracing::warn;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Folder, name};
@@ -26,6 +27,15 @@ pub(super) struct Part {
     pub(super) checksum: String,
 }
 
+/// Whether a commit of the same parts may have happened before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// It has not: every part must be there.
+    First,
+    /// It may have: only a commit takes a hidden name away, so a part without either name was visible, and a reader has taken it.
+    Again,
+}
+
 /// What is found under a name.
 enum Found {
     Nothing,
@@ -42,7 +52,7 @@ impl Part {
         let part = serde_json::from_str::<Self>(text)
             .map_err(|error| Error::corrupt(format!("the checkpoint describes no part of a file sink: `{text}`")).caused_by(error))?;
         // Names come back from storage: they must not lead out of the folder.
-        if name::is_hidden(&part.hidden)
+        if name::job_of(&part.hidden).is_some()
             && name::checkpoint_of(&part.visible).is_some()
             && is_plain(&part.hidden)
             && is_plain(&part.visible)
@@ -55,9 +65,9 @@ impl Part {
 
 impl Folder {
     /// Commits parts and makes their names durable.
-    pub(super) fn commit(&self, committables: &[Committable]) -> Result<()> {
+    pub(super) fn commit(&self, committables: &[Committable], attempt: Attempt) -> Result<()> {
         for committable in committables {
-            self.commit_part(&Part::from_json(&committable.payload)?)?;
+            self.commit_part(&Part::from_json(&committable.payload)?, attempt)?;
         }
         if committables.is_empty() { Ok(()) } else { self.sync() }
     }
@@ -67,7 +77,7 @@ impl Folder {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).insert(hidden);
     }
 
-    fn commit_part(&self, part: &Part) -> Result<()> {
+    fn commit_part(&self, part: &Part, attempt: Attempt) -> Result<()> {
         let (hidden, visible) = (self.path(&part.hidden), self.path(&part.visible));
         match self.find(&part.visible, part)? {
             Found::Nothing => {}
@@ -77,9 +87,15 @@ impl Folder {
             }
             Found::Other(what) => return Err(self.refused(part, &format!("a file of that name exists, and {what}; it is left alone"))),
         }
-        if !self.is_synced(&part.hidden) {
+        if attempt == Attempt::Again || !self.is_synced(&part.hidden) {
             match self.find(&part.hidden, part)? {
                 Found::ThisPart => {}
+                Found::Nothing if attempt == Attempt::Again => {
+                    let path = visible.display();
+                    warn!("`{path}` is gone: its commit had begun when the job was interrupted, so a reader must have taken it since");
+                    self.forget_synced(&part.hidden);
+                    return Ok(());
+                }
                 Found::Nothing => return Err(self.refused(part, &format!("neither it nor `{}` exists", part.hidden))),
                 Found::Other(what) => return Err(self.refused(part, &format!("its hidden file `{}` {what}", part.hidden))),
             }

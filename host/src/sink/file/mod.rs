@@ -12,15 +12,19 @@ use std::sync::{Arc, Mutex};
 
 use tidemill_core::disk::Disk;
 use tidemill_core::sink::{Committable, Sink, SinkWriter, WriterTask};
-use tidemill_core::{Error, Result};
+use tidemill_core::{Error, Kind, Result};
 
+use self::commit::Attempt;
 use self::writer::PartWriter;
+use crate::disk::kind_of;
 
 /// Where to write and how.
 #[derive(Clone, Debug)]
 pub struct FileSinkConfig {
-    /// The folder of the parts; made if it does not exist. No two sinks may share one.
+    /// The folder of the parts; made if it does not exist. No two sinks may share one; of two jobs each leaves the other's hidden parts alone.
     pub dir: PathBuf,
+    /// Tells the job from all others, for as long as it lives.
+    pub job: u64,
     /// What the names of parts end with, without the dot: `jsonl` or `csv`.
     pub extension: String,
     /// The first line of each part, without line end.
@@ -68,11 +72,16 @@ impl Sink for FileSink {
     }
 
     fn commit(&self, committables: &[Committable]) -> Result<()> {
-        self.folder.commit(committables)
+        self.folder.commit(committables, Attempt::First)
+    }
+
+    fn commit_again(&self, committables: &[Committable]) -> Result<()> {
+        self.folder.commit(committables, Attempt::Again)
     }
 
     fn clean(&self) -> Result<()> {
-        let leftovers = self.folder.names()?.into_iter().filter(|name| name::is_hidden(name)).collect::<Vec<_>>();
+        let leftovers =
+            self.folder.names()?.into_iter().filter(|name| name::job_of(name) == Some(self.folder.config.job)).collect::<Vec<_>>();
         for name in &leftovers {
             let path = self.folder.path(name);
             self.folder.disk.remove(&path).map_err(|error| self.folder.failed("remove what an earlier run left in", error))?;
@@ -92,7 +101,7 @@ impl Folder {
 
     /// Makes the folder, and fails early if no file can be created in it.
     fn probe(&self, task: WriterTask) -> Result<()> {
-        let path = self.path(&name::hidden(task, 0, &self.config.extension));
+        let path = self.path(&name::hidden(self.config.job, task, 0, &self.config.extension));
         let made = self.disk.create_dir(&self.config.dir).and_then(|()| self.disk.create(&path)).and_then(|_| self.disk.remove(&path));
         made.map_err(|error| {
             let advice = match error.kind() {
@@ -100,7 +109,8 @@ impl Folder {
                 ErrorKind::NotADirectory => ": name a folder in the sink's path",
                 _ => "",
             };
-            Error::config(format!("cannot write to the sink's folder `{}`: {error}{advice}", self.config.dir.display()))
+            let text = format!("cannot write to the sink's folder `{}`: {error}{advice}", self.config.dir.display());
+            Error::new(kind_of(&error, Kind::Connector), text)
         })
     }
 

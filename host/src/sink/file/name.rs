@@ -1,11 +1,11 @@
-//! The names of parts: `.part-<incarnation>-<sequence>-<subtask>-<attempt>.<extension>` while hidden, then `part-<checkpoint>-<subtask>`,
-//! with the incarnation in front from the second one on.
+//! The names of parts: `.part-<incarnation>-<sequence>-<subtask>-<attempt>-<job>.<extension>` while hidden, then
+//! `part-<checkpoint>-<subtask>`, with the incarnation in front from the second one on.
 
 use tidemill_core::sink::WriterTask;
 
 /// The name of a writer's part number `sequence` while it is not committed.
-pub(super) fn hidden(task: WriterTask, sequence: u64, extension: &str) -> String {
-    format!(".part-{}-{sequence}-{}-{:x}.{extension}", task.incarnation, task.subtask, task.attempt)
+pub(super) fn hidden(job: u64, task: WriterTask, sequence: u64, extension: &str) -> String {
+    format!(".part-{}-{sequence}-{}-{:x}-{job:x}.{extension}", task.incarnation, task.subtask, task.attempt)
 }
 
 /// The name of a committed part.
@@ -16,11 +16,12 @@ pub(super) fn visible(task: WriterTask, checkpoint: u64, extension: &str) -> Str
     }
 }
 
-/// Whether this is the name of a hidden part, of whatever run.
-pub(super) fn is_hidden(name: &str) -> bool {
-    let Some(fields) = fields(name, ".part-") else { return false };
-    let [incarnation, sequence, subtask, attempt] = fields[..] else { return false };
-    number(incarnation).is_some() && number(sequence).is_some() && number(subtask).is_some() && u64::from_str_radix(attempt, 16).is_ok()
+/// The job that wrote this hidden part, in whatever run; none if the name is not that of a hidden part.
+pub(super) fn job_of(name: &str) -> Option<u64> {
+    let fields = fields(name, ".part-")?;
+    let [incarnation, sequence, subtask, attempt, job] = fields[..] else { return None };
+    let _ = (number(incarnation)?, number(sequence)?, number(subtask)?, u64::from_str_radix(attempt, 16).ok()?);
+    u64::from_str_radix(job, 16).ok()
 }
 
 /// The incarnation that wrote this visible part; none if the name is not that of a part.
@@ -56,18 +57,25 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use tidemill_core::sink::WriterTask;
 
-    use super::{checkpoint_of, hidden, incarnation_of, is_hidden, visible};
+    use super::{checkpoint_of, hidden, incarnation_of, job_of, visible};
 
     #[test]
     fn names_are_told_apart() {
         let task = |incarnation| WriterTask { subtask: 3, incarnation, attempt: 0xabc };
-        assert_eq!(hidden(task(1), 7, "jsonl"), ".part-1-7-3-abc.jsonl");
+        assert_eq!(hidden(0xf, task(1), 7, "jsonl"), ".part-1-7-3-abc-f.jsonl");
         assert_eq!(visible(task(0), 12, "jsonl"), "part-12-3.jsonl");
         assert_eq!(visible(task(2), 12, "csv"), "part-2-12-3.csv");
-        assert!(is_hidden(&hidden(task(1), 7, "jsonl")));
-        for name in [".part-1-7-3.jsonl", ".part-1-7-3-xyz.jsonl", ".part-1-7-3-abc", "part-1-7.jsonl", ".part-1-7-3-abc.jsonl.swp", ".git"]
-        {
-            assert!(!is_hidden(name), "{name}");
+        assert_eq!(job_of(&hidden(0xf, task(1), 7, "jsonl")), Some(0xf));
+        let others = [
+            ".part-1-7-3-abc.jsonl",
+            ".part-1-7-3-xyz-f.jsonl",
+            ".part-1-7-3-abc-f",
+            "part-1-7.jsonl",
+            ".part-1-7-3-abc-f.jsonl.swp",
+            ".git",
+        ];
+        for name in others {
+            assert_eq!(job_of(name), None, "{name}");
         }
         assert_eq!((incarnation_of("part-12-3.jsonl"), checkpoint_of("part-12-3.jsonl")), (Some(0), Some(12)));
         assert_eq!((incarnation_of("part-2-12-3.csv"), checkpoint_of("part-2-12-3.csv")), (Some(2), Some(12)));

@@ -50,8 +50,12 @@ impl Fixture {
 }
 
 fn sink(dir: &Path, header: Option<&str>) -> FileSink {
-    let config =
-        FileSinkConfig { dir: dir.to_owned(), extension: "jsonl".to_owned(), header: header.map(|header| header.as_bytes().to_vec()) };
+    let config = FileSinkConfig {
+        dir: dir.to_owned(),
+        job: 0xa,
+        extension: "jsonl".to_owned(),
+        header: header.map(|header| header.as_bytes().to_vec()),
+    };
     FileSink::new(config, Arc::new(RealDisk), Arc::new(|| Box::new(Text) as Box<dyn RowEncode>))
 }
 
@@ -78,10 +82,10 @@ fn parts_are_hidden_until_the_commit() {
     assert!(writer.prepare_commit(6).unwrap().committable.is_none());
     let first = part(&mut *writer, 7, &[b"a", b"b"]);
     let second = part(&mut *writer, 8, &[b"c"]);
-    assert_eq!(fixture.names(), [".part-0-1-1-f00.jsonl", ".part-0-2-1-f00.jsonl"]);
+    assert_eq!(fixture.names(), [".part-0-1-1-f00-a.jsonl", ".part-0-2-1-f00-a.jsonl"]);
     assert_eq!(sink.newest_incarnation().unwrap(), None);
     sink.commit(std::slice::from_ref(&first)).unwrap();
-    assert_eq!(fixture.names(), [".part-0-2-1-f00.jsonl", "part-7-1.jsonl"]);
+    assert_eq!(fixture.names(), [".part-0-2-1-f00-a.jsonl", "part-7-1.jsonl"]);
     assert_eq!(fixture.text("part-7-1.jsonl"), "a\nb\n");
     assert_eq!(sink.newest_incarnation().unwrap(), Some(0));
     sink.commit(&[first.clone(), second.clone()]).unwrap();
@@ -110,15 +114,17 @@ fn a_restart_commits_what_the_checkpoint_names_and_cleans_the_rest() {
     let mut writer = fixture.sink().writer(TASK).unwrap();
     let committables = [part(&mut *writer, 7, &[b"a"]), part(&mut *writer, 7, &[b"left"])];
     fs::write(fixture.dir.join(".notes"), "mine").unwrap();
+    let other = ".part-0-1-1-f00-b.jsonl";
+    fs::write(fixture.dir.join(other), "another job's").unwrap();
     fs::write(fixture.dir.join("part-of-the-story.txt"), "mine").unwrap();
     let restarted = fixture.sink();
     restarted.commit(&committables[..1]).unwrap();
     restarted.clean().unwrap();
-    assert_eq!(fixture.names(), [".notes", "part-7-1.jsonl", "part-of-the-story.txt"]);
+    assert_eq!(fixture.names(), [".notes", other, "part-7-1.jsonl", "part-of-the-story.txt"]);
     // Renamed, but the folder of the hidden name was not synced: both names are there after a crash.
-    fs::write(fixture.dir.join(".part-0-1-1-f00.jsonl"), "a\n").unwrap();
+    fs::write(fixture.dir.join(".part-0-1-1-f00-a.jsonl"), "a\n").unwrap();
     fixture.sink().commit(&committables[..1]).unwrap();
-    assert_eq!(fixture.names(), [".notes", "part-7-1.jsonl", "part-of-the-story.txt"]);
+    assert_eq!(fixture.names(), [".notes", other, "part-7-1.jsonl", "part-of-the-story.txt"]);
 }
 
 #[test]
@@ -135,8 +141,8 @@ fn a_part_that_is_not_what_was_written_stops_the_job() {
         assert!(text.starts_with(&format!("cannot commit `{}` of checkpoint 7: ", path.display())), "{text}");
         assert!(text.contains(expected) && text.ends_with("or start again with --fresh"), "{text}");
     };
-    let hidden = |fixture: &Fixture| fixture.dir.join(".part-0-1-1-f00.jsonl");
-    check(&|fixture| fs::remove_file(hidden(fixture)).unwrap(), "neither it nor `.part-0-1-1-f00.jsonl` exists");
+    let hidden = |fixture: &Fixture| fixture.dir.join(".part-0-1-1-f00-a.jsonl");
+    check(&|fixture| fs::remove_file(hidden(fixture)).unwrap(), "neither it nor `.part-0-1-1-f00-a.jsonl` exists");
     check(&|fixture| fs::write(hidden(fixture), "ab\n").unwrap(), "has 3 bytes instead of 2");
     check(&|fixture| fs::write(hidden(fixture), "b\n").unwrap(), "has the checksum ");
     check(&|fixture| fs::write(fixture.dir.join("part-7-1.jsonl"), "other").unwrap(), "a file of that name exists, and has 5 bytes");
@@ -145,9 +151,11 @@ fn a_part_that_is_not_what_was_written_stops_the_job() {
 #[test]
 fn committables_cannot_lead_out_of_the_folder() {
     let fixture = Fixture::new();
-    for names in
-        ["\"hidden\":\"../x\",\"final\":\"part-1-1.jsonl\"", "\"hidden\":\".part-0-1-1-f.jsonl\",\"final\":\"part-1-1.a/../b\"", "\"no\":1"]
-    {
+    for names in [
+        "\"hidden\":\"../x\",\"final\":\"part-1-1.jsonl\"",
+        "\"hidden\":\".part-0-1-1-f-a.jsonl\",\"final\":\"part-1-1.a/../b\"",
+        "\"no\":1",
+    ] {
         let payload = format!("{{{names},\"bytes\":1,\"checksum\":\"0\"}}");
         assert_eq!(fixture.sink().commit(&[Committable { subtask: 0, payload }]).unwrap_err().kind(), Kind::Corrupt);
     }
@@ -166,7 +174,7 @@ fn the_first_failure_is_repeated() {
     fs::remove_dir_all(&fixture.dir).unwrap();
     writer.write(&batch(&[b"small"])).unwrap();
     let first = writer.prepare_commit(1).err().unwrap().chain();
-    assert!(first.contains("cannot write to the sink's folder") && first.contains(".part-0-1-1-f00.jsonl"), "{first}");
+    assert!(first.contains("cannot write to the sink's folder") && first.contains(".part-0-1-1-f00-a.jsonl"), "{first}");
     assert_eq!(writer.prepare_commit(2).err().unwrap().chain(), first);
 }
 

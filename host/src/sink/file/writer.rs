@@ -81,7 +81,7 @@ impl PartWriter {
         let part = match &mut self.open {
             Some(part) => part,
             none => {
-                let name = name::hidden(self.task, self.sequence, &self.folder.config.extension);
+                let name = name::hidden(self.folder.config.job, self.task, self.sequence, &self.folder.config.extension);
                 let file = self.folder.disk.create(&self.folder.path(&name)).map_err(failed)?;
                 self.sequence += 1;
                 none.insert(OpenPart { name, file, bytes: 0, hash: Box::default() })

@@ -60,7 +60,38 @@ impl CsvReader {
             skipped: None,
         };
         reader.columns()?;
+        reader.rest(false);
         Ok(reader)
+    }
+
+    /// Closes the file if too many are open. A row that was parsed in part is parsed again.
+    fn rest(&mut self, pending: bool) {
+        if self.window.rest(pending) {
+            self.parser.reset();
+            (self.parsed, self.text_len, self.field_count) = (0, 0, 0);
+        }
+    }
+
+    fn read(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
+        let Some(columns) = self.columns()? else {
+            return Ok(if self.window.follow() { Polled::Pending } else { Polled::End });
+        };
+        let end_row = rows.len().saturating_add(limit.rows);
+        let end_position = self.window.position().saturating_add(limit.bytes as u64);
+        while rows.len() < end_row && self.window.position() < end_position {
+            if self.skipped.is_some() {
+                if self.skip(rows) {
+                    continue;
+                }
+            } else if self.parse(false) {
+                self.take(columns, rows);
+                continue;
+            }
+            if let ControlFlow::Break(state) = self.read_more(columns, rows)? {
+                return Ok(state);
+            }
+        }
+        Ok(Polled::More)
     }
 
     /// The number of columns; none while the header is not in the file.
@@ -233,25 +264,9 @@ impl CsvReader {
 
 impl SplitReader for CsvReader {
     fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
-        let Some(columns) = self.columns()? else {
-            return Ok(if self.window.follow() { Polled::Pending } else { Polled::End });
-        };
-        let end_row = rows.len().saturating_add(limit.rows);
-        let end_position = self.window.position().saturating_add(limit.bytes as u64);
-        while rows.len() < end_row && self.window.position() < end_position {
-            if self.skipped.is_some() {
-                if self.skip(rows) {
-                    continue;
-                }
-            } else if self.parse(false) {
-                self.take(columns, rows);
-                continue;
-            }
-            if let ControlFlow::Break(state) = self.read_more(columns, rows)? {
-                return Ok(state);
-            }
-        }
-        Ok(Polled::More)
+        let polled = self.read(limit, rows)?;
+        self.rest(polled == Polled::Pending);
+        Ok(polled)
     }
 
     fn position(&self) -> u64 {

@@ -1,30 +1,46 @@
 //! Which files match a pattern now.
 
+use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use glob::MatchOptions;
-use tidemill_core::{Error, Result};
+use tidemill_core::{Error, Kind, Result};
 
-/// The paths of the files that match, sorted. To match nothing is fine only if files may still come (`follow`).
-pub(super) fn files(pattern: &str, follow: bool) -> Result<Vec<String>> {
+use crate::disk::kind_of;
+
+/// A file that matches.
+pub(super) struct Listed {
+    pub(super) path: String,
+    pub(super) metadata: Metadata,
+}
+
+/// The files that match, by path. A file with several names, through links, counts once, under the first. To match nothing is fine only if
+/// files may still come (`follow`).
+pub(super) fn files(pattern: &str, follow: bool) -> Result<Vec<Listed>> {
     let found = if Path::new(pattern).exists() { vec![PathBuf::from(pattern)] } else { matching(pattern)? };
     let exact = found.len() == 1 && found.first().is_some_and(|path| path == Path::new(pattern));
-    let mut names = Vec::with_capacity(found.len());
+    let mut files = Vec::with_capacity(found.len());
     for path in found {
-        let metadata = fs::metadata(&path).map_err(|error| unreadable(&path, &error))?;
+        let metadata = match fs::metadata(&path) {
+            // It was listed a moment ago; where files come and go, some go.
+            Err(error) if follow && error.kind() == ErrorKind::NotFound => continue,
+            result => result.map_err(|error| unreadable(&path, &error))?,
+        };
         if metadata.is_dir() && !exact {
             continue;
         }
-        names.push(readable(&path, &metadata)?);
+        files.push(Listed { path: readable(&path, &metadata)?, metadata });
     }
-    names.sort();
-    names.dedup();
-    if names.is_empty() && !follow {
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut seen = HashSet::with_capacity(files.len());
+    files.retain(|file| seen.insert((file.metadata.dev(), file.metadata.ino())));
+    if files.is_empty() && !follow {
         return Err(nothing(pattern));
     }
-    Ok(names)
+    Ok(files)
 }
 
 fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
@@ -60,18 +76,22 @@ fn readable(path: &Path, metadata: &Metadata) -> Result<String> {
         // Opening a pipe would wait for its writer, and a pipe has no positions to go back to.
         return Err(Error::config(format!("`{}` is not a regular file: only regular files can be read", path.display())));
     }
-    File::open(path).map_err(|error| unreadable(path, &error))?;
     let text = path.to_str().ok_or_else(|| Error::config(format!("the name of the file `{}` is not UTF-8: rename it", path.display())))?;
     Ok(text.to_owned())
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+/// Opens a file to look at it. What cannot be opened is for the user to mend, unless it is the process that is short of something.
+pub(super) fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| unreadable(path, &error))
+}
+
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let advice = match error.kind() {
         ErrorKind::PermissionDenied => ": give the user that runs the job the permission to read it",
         ErrorKind::NotFound => ": it is gone, or a link to nothing",
         _ => "",
     };
-    Error::config(format!("cannot read `{}`: {error}{advice}", path.display()))
+    Error::new(kind_of(error, Kind::Connector), format!("cannot read `{}`: {error}{advice}", path.display()))
 }
 
 fn nothing(pattern: &str) -> Error {
@@ -100,7 +120,7 @@ mod tests {
     use super::files;
 
     fn error(pattern: &str) -> String {
-        let error = files(pattern, false).unwrap_err();
+        let error = files(pattern, false).err().unwrap();
         assert_eq!(error.kind(), Kind::Config);
         error.chain()
     }
@@ -123,7 +143,7 @@ mod tests {
         }
         let names = |pattern: &str| {
             let found = files(&format!("{base}/{pattern}"), false).unwrap();
-            found.iter().map(|name| name.strip_prefix(base).unwrap()[1..].to_owned()).collect::<Vec<_>>()
+            found.iter().map(|file| file.path.strip_prefix(base).unwrap()[1..].to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(names("*.jsonl"), ["a.jsonl", "b.jsonl", "x[1].jsonl"]);
         assert_eq!(names("[ab].jsonl"), ["a.jsonl", "b.jsonl"]);
@@ -131,6 +151,10 @@ mod tests {
         assert_eq!(names("*/*.jsonl"), ["folder.jsonl/e.jsonl"]);
         assert_eq!(names(".*.jsonl"), [".hidden.jsonl"]);
         assert_eq!(names("b.jsonl"), ["b.jsonl"]);
+        std::os::unix::fs::symlink("b.jsonl", root.path().join("link.jsonl")).unwrap();
+        fs::hard_link(root.path().join("b.jsonl"), root.path().join("hard.jsonl")).unwrap();
+        assert_eq!(names("*.jsonl"), ["a.jsonl", "b.jsonl", "x[1].jsonl"], "a file is read once");
+        assert_eq!(names("l*.jsonl"), ["link.jsonl"]);
     }
 
     #[test]

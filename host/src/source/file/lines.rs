@@ -24,8 +24,26 @@ pub(super) struct LineReader {
 }
 
 impl LineReader {
-    pub(super) fn new(window: Window, max_record_bytes: usize, decoder: Box<dyn LineDecode>) -> Self {
+    /// A reader that goes on at the window's position.
+    pub(super) fn open(mut window: Window, max_record_bytes: usize, decoder: Box<dyn LineDecode>) -> Self {
+        window.rest(false);
         Self { window, max_record_bytes, decoder, searched: 0, skipped: None }
+    }
+
+    fn read(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
+        let end_row = rows.len().saturating_add(limit.rows);
+        let end_position = self.window.position().saturating_add(limit.bytes as u64);
+        while rows.len() < end_row && self.window.position() < end_position {
+            match memchr(b'\n', self.window.bytes().get(self.searched..).unwrap_or(&[])) {
+                Some(found) => self.take(self.searched + found, rows),
+                None => {
+                    if let Some(state) = self.read_more(rows)? {
+                        return Ok(state);
+                    }
+                }
+            }
+        }
+        Ok(Polled::More)
     }
 
     /// Takes a whole line of `length` bytes, line end not counted, of which the window holds all or, if it is being skipped, the rest.
@@ -73,19 +91,11 @@ impl LineReader {
 
 impl SplitReader for LineReader {
     fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
-        let end_row = rows.len().saturating_add(limit.rows);
-        let end_position = self.window.position().saturating_add(limit.bytes as u64);
-        while rows.len() < end_row && self.window.position() < end_position {
-            match memchr(b'\n', self.window.bytes().get(self.searched..).unwrap_or(&[])) {
-                Some(found) => self.take(self.searched + found, rows),
-                None => {
-                    if let Some(state) = self.read_more(rows)? {
-                        return Ok(state);
-                    }
-                }
-            }
+        let polled = self.read(limit, rows)?;
+        if self.window.rest(polled == Polled::Pending) {
+            self.searched = 0;
         }
-        Ok(Polled::More)
+        Ok(polled)
     }
 
     fn position(&self) -> u64 {

@@ -1,17 +1,29 @@
 //! Files as splits: each file that a pattern matches is read from a byte offset on, record by record.
+//!
+//! - A file is a file whatever its names: one with several, through links, is read once, under the first; one that is renamed keeps its
+//!   place. It is told from others by its inode and the time when it was made.
+//! - Files may only grow. One that is shorter than what was read of it, or another file in its place, stops the job. A copy with the same
+//!   beginning may take a file's place between runs, unless files are followed.
+//! - A followed file may be rotated: once another file has its name, what is left of it is read, under its new name if the pattern matches
+//!   that, else to the end that it has then; the new file is a new split. A copy that is cut to nothing instead cannot be told from lost data.
+//! - Any number of files may match; all but a few dozen are closed while they are not read.
 
 mod csv;
 mod discover;
+mod handles;
+mod identity;
 mod lines;
+mod splits;
 mod window;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidemill_core::source::{InvalidRow, Source, SourceRows, Split, SplitReader};
 use tidemill_core::{Error, Result};
 
 use self::csv::CsvReader;
+use self::handles::Handles;
 use self::lines::LineReader;
 use self::window::Window;
 
@@ -26,6 +38,8 @@ const RAW_BYTES: usize = 64 << 10;
 pub struct FileSourceConfig {
     /// A path or a glob pattern, absolute. Names that start with a dot are matched only by patterns that spell the dot.
     pub pattern: String,
+    /// The folder that the names of splits start from, for files below it.
+    pub base: PathBuf,
     /// Whether to go on reading at the end of a file, and to look for new files.
     pub follow: bool,
     /// The longest record in bytes; a longer one is invalid.
@@ -67,7 +81,8 @@ pub enum FileFormat {
 
 /// Files that match a pattern. A split's name is the file's path, its position a byte offset.
 pub struct FileSource {
-    config: FileSourceConfig,
+    config: Arc<FileSourceConfig>,
+    handles: Handles,
     format: FileFormat,
 }
 
@@ -75,19 +90,19 @@ impl FileSource {
     /// A source that reads what matches the configured pattern.
     #[must_use]
     pub fn new(config: FileSourceConfig, format: FileFormat) -> Self {
-        Self { config, format }
+        Self { config: Arc::new(config), handles: Handles::default(), format }
     }
 }
 
 impl Source for FileSource {
-    fn discover(&self) -> Result<Vec<String>> {
-        discover::files(&self.config.pattern, self.config.follow)
+    fn discover(&self, known: &mut Vec<Split>) -> Result<()> {
+        splits::discover(&self.config, known)
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
-        let window = Window::open(Path::new(&split.name), split.position, self.config.follow)?;
+        let window = Window::open(&self.config, &self.handles, split)?;
         Ok(match &self.format {
-            FileFormat::Lines(decoder) => Box::new(LineReader::new(window, self.config.max_record_bytes, decoder())),
+            FileFormat::Lines(decoder) => Box::new(LineReader::open(window, self.config.max_record_bytes, decoder())),
             FileFormat::Csv(decoder) => Box::new(CsvReader::open(window, self.config.max_record_bytes, decoder())?),
         })
     }

@@ -33,6 +33,7 @@ pub(super) fn source(node: &Node, text: &Text<'_>, problems: &mut Problems) -> O
 fn file_source(node: Option<&Node>, at: &Place, text: &Text<'_>, problems: &mut Problems) -> FileSource {
     let mut file = FileSource {
         pattern: At { value: String::new(), at: at.clone() },
+        base: text.base.to_owned(),
         format: Format::Json,
         follow: false,
         max_record_bytes: MAX_RECORD_BYTES,

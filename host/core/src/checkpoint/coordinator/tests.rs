@@ -1,4 +1,4 @@
-use super::{Action, Coordinator, Event, Options};
+use super::{Action, Coordinator, Event, Lost, Options, Phase};
 use crate::Timestamp;
 use crate::exchange::Barrier;
 
@@ -126,4 +126,35 @@ fn failures_are_tolerated_up_to_the_limit_and_a_success_resets_them() {
         Action::Fail { reason: "checkpoint 4 failed: no space left".to_owned() },
     ];
     assert_eq!(actions, expected);
+}
+
+#[test]
+fn a_manifest_that_is_not_written_in_time_fails_its_checkpoint() {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let actions = run(&mut c, [(10, Event::Tick), (20, acknowledged(0, 1)), (59, Event::Tick), (60, Event::Tick)]);
+    let expected = [trigger(1), Action::Store { checkpoint: 1, end_of_input: false }, Action::Discard { checkpoint: 1 }, trigger(2)];
+    assert_eq!(actions, expected);
+    let reason = "it did not complete within 50 ms".to_owned();
+    assert_eq!(c.take_lost(), Some(Lost { checkpoint: 1, phase: Phase::Storing, age: 50, missing: vec![], reason }));
+    // It was written after all: too late.
+    assert_eq!(run(&mut c, [(61, Event::Stored { checkpoint: 1 })]), []);
+}
+
+#[test]
+fn a_commit_that_does_not_end_in_time_fails_the_job() {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let before = [(10, Event::Tick), (50, acknowledged(0, 1)), (59, Event::Stored { checkpoint: 1 }), (108, Event::Tick)];
+    assert_eq!(run(&mut c, before).last(), Some(&Action::Commit { checkpoint: 1 }));
+    let reason = "checkpoint 1 is durable, but its output was not committed within 50 ms".to_owned();
+    assert_eq!(run(&mut c, [(109, Event::Tick)]), [Action::Fail { reason }]);
+    assert!(c.take_lost().is_some_and(|lost| lost.phase == Phase::Committing && lost.age == 99));
+    assert_eq!(run(&mut c, [(110, Event::Committed { checkpoint: 1 }), (500, Event::Tick)]), []);
+}
+
+#[test]
+fn a_checkpoint_that_times_out_names_the_workers_that_did_not_answer() {
+    let mut c = Coordinator::new(OPTIONS, 3, 0, Timestamp(0));
+    run(&mut c, [(10, Event::Tick), (20, acknowledged(1, 1)), (60, Event::Tick)]);
+    assert!(c.take_lost().is_some_and(|lost| lost.missing == [0, 2] && lost.phase == Phase::Collecting));
+    assert_eq!(c.take_lost(), None);
 }

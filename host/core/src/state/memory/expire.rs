@@ -27,12 +27,42 @@ impl MemoryState {
             if self.keys.slab.get(self.sweep.id).is_none() {
                 self.sweep = Sweep::default();
             }
-            self.sweep.entry = self.sweep_key(self.sweep.id, now);
-            if self.sweep.entry.is_some() {
-                return;
+            let id = self.sweep.id;
+            // Most keys live on: that is told without a look at their content, which would be a cache miss.
+            if self.keys.slab.get(id).is_some_and(|key| key.lives_until <= now.0) {
+                self.sweep.entry = self.sweep_key(id, now);
+                if self.sweep.entry.is_some() {
+                    return;
+                }
+                if self.keys.remove_if_empty(id) {
+                    self.places.forget();
+                } else {
+                    self.note_end_of_life(id);
+                }
             }
-            self.keys.remove_if_empty(self.sweep.id);
             self.sweep.id += 1;
+        }
+    }
+
+    /// Notes when the next content of a key expires. What is large is looked at each time.
+    fn note_end_of_life(&mut self, id: u32) {
+        let Self { shapes, keys, .. } = self;
+        let Some(key) = keys.slab.get_mut(id).filter(|key| !key.block.is_free()) else { return };
+        let mut cell = key.block.first_cell();
+        key.lives_until = i64::MAX;
+        for shape in &*shapes {
+            if shape.stamped() && cell.count == LARGE {
+                key.lives_until = i64::MIN;
+            } else if shape.stamped() && cell.count > 0 {
+                let (body, life) = (key.block.body(cell), shape.life(Timestamp::MIN));
+                let end = if shape.form == Form::Value {
+                    life.end_of(block::value(body, true).0)
+                } else {
+                    block::entries(body, true).map(|entry| life.end_of(entry.stamp)).min().unwrap_or(i64::MAX)
+                };
+                key.lives_until = key.lives_until.min(end);
+            }
+            cell = key.block.cell_after(cell);
         }
     }
 
@@ -69,6 +99,7 @@ impl MemoryState {
         let Self { shapes, keys, larges, .. } = self;
         for id in (0..).take(keys.slab.places()) {
             let Some(key) = keys.slab.get_mut(id).filter(|key| !key.block.is_free()) else { continue };
+            key.lives_until = i64::MIN;
             let mut cell = key.block.first_cell();
             for shape in &*shapes {
                 if shape.stamped() && cell.count == LARGE {

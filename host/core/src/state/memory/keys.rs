@@ -18,6 +18,8 @@ pub(super) struct Key {
     /// The number of its timers in both domains.
     pub(super) timers: u32,
     pub(super) group: KeyGroup,
+    /// The processing time in milliseconds before which nothing of the key expires.
+    pub(super) lives_until: i64,
 }
 
 /// All keys.
@@ -74,24 +76,33 @@ impl Keys {
         match index.entry(spread(tag), same, |place| spread(place.tag)) {
             Entry::Occupied(found) => found.get().id,
             Entry::Vacant(vacant) => {
-                let id = slab.insert(Key { block: Block::new(key.bytes, *states), timers: 0, group: key.group });
+                let id = slab.insert(Key { block: Block::new(key.bytes, *states), timers: 0, group: key.group, lives_until: i64::MAX });
                 vacant.insert(Place { tag, id });
                 id
             }
         }
     }
 
-    /// Removes a key that has nothing left.
-    pub(super) fn remove_if_empty(&mut self, id: u32) {
-        let Some(key) = self.slab.get(id) else { return };
+    /// Removes a key that has nothing left; returns whether it has.
+    pub(super) fn remove_if_empty(&mut self, id: u32) -> bool {
+        let Some(key) = self.slab.get(id) else { return false };
         if key.block.is_free() || key.timers > 0 || !key.block.is_empty() {
-            return;
+            return false;
         }
         let tag = tag(hash_key(key.block.key()));
         if let Ok(found) = self.index.find_entry(spread(tag), |place| place.id == id) {
             found.remove();
         }
         self.slab.remove(id);
+        true
+    }
+
+    /// Something of a key expires at this time, if nothing does earlier.
+    #[inline]
+    pub(super) fn shorten(&mut self, id: u32, lives_until: i64) {
+        if let Some(key) = self.slab.get_mut(id) {
+            key.lives_until = key.lives_until.min(lives_until);
+        }
     }
 
     /// All keys with their places.

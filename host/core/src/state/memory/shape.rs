@@ -59,6 +59,12 @@ impl Life {
         self.ttl.is_some()
     }
 
+    /// When what was last renewed at `stamp` expires; at the end of time if never.
+    #[inline]
+    pub(super) fn end_of(self, stamp: i64) -> i64 {
+        self.ttl.filter(|_| stamp != FRESH).map_or(i64::MAX, |ttl| stamp.saturating_add(ttl))
+    }
+
     /// Whether what was last renewed at `stamp` has expired.
     #[inline]
     pub(super) fn is_over(self, stamp: i64) -> bool {

@@ -84,6 +84,7 @@ impl MemoryState {
     }
 
     pub(super) fn read_snapshot(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
+        self.places.forget();
         self.replace_keys(group, bytes, states)?;
         let mut reader = Reader::new(group, bytes)?;
         let mut id = NONE;
@@ -164,6 +165,7 @@ impl MemoryState {
             Form::Map => cell.put_entry(entry.key, entry.value),
         }
         self.unseen |= cell.shape.stamped() && cell.stamp == FRESH;
+        self.keys.shorten(id, i64::MIN);
     }
 }
 

@@ -1,0 +1,108 @@
+//! A batch is processed part by part: one call a part, so that what a call made can drain before the next one makes more.
+
+use std::ops::Range;
+
+use super::failure::CallError;
+use super::{Env, Operator};
+use crate::batch::Batch;
+use crate::detector::Failure;
+use crate::{Result, Timestamp};
+
+/// How far a batch has been processed.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    /// The rows that are still to be processed.
+    rows: Range<usize>,
+    /// The row that the detector has called bad, and why: those before it come first.
+    bad: Option<(usize, String)>,
+    /// After a failure whose row is not known, the rows go one by one until the bad one is found.
+    singly: bool,
+    /// The processing time of the whole batch.
+    now: Timestamp,
+}
+
+impl Cursor {
+    /// Whether the whole batch has been processed.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The rows of the next call, at most `most`.
+    fn part(&self, most: usize) -> Range<usize> {
+        let end = self.bad.as_ref().map_or(self.rows.end, |(row, _)| *row);
+        let most = if self.singly { 1 } else { most };
+        self.rows.start..end.min(self.rows.start.saturating_add(most))
+    }
+}
+
+impl Operator {
+    /// Begins a batch; [`process_part`](Self::process_part) goes through it. Its processing time is fixed here, so that it makes no
+    /// difference how many parts the batch takes.
+    pub fn begin(&mut self, batch: &Batch, now: Timestamp) -> Cursor {
+        self.metrics.records_in += batch.len() as u64;
+        let late = |row: &usize| batch.time_of(*row).is_some_and(|time| time <= self.watermark.0);
+        self.metrics.late_records += (0..batch.len()).filter(late).count() as u64;
+        Cursor { rows: 0..batch.len(), bad: None, singly: false, now }
+    }
+
+    /// Processes a whole batch, however much comes of it.
+    ///
+    /// # Errors
+    /// As [`process_part`](Self::process_part).
+    pub fn process(&mut self, batch: &Batch, env: &mut Env<'_>) -> Result<()> {
+        let mut cursor = self.begin(batch, env.now);
+        while !cursor.is_done() {
+            self.process_part(batch, &mut cursor, env)?;
+        }
+        Ok(())
+    }
+
+    /// Processes the next part of a batch with one call.
+    ///
+    /// # Errors
+    /// The job must fail: see [`OnError`](super::OnError).
+    pub fn process_part(&mut self, batch: &Batch, cursor: &mut Cursor, env: &mut Env<'_>) -> Result<()> {
+        env.now = cursor.now;
+        let before = cursor.rows.start;
+        if let Some((row, reason)) = cursor.bad.take_if(|(row, _)| *row == before) {
+            self.bad_record(batch, row, &reason, env)?;
+            cursor.rows.start += 1;
+            cursor.singly = false;
+        } else {
+            let part = cursor.part(self.row_pace.rows());
+            match self.call_elements(batch, part.clone(), env) {
+                Ok(consumed) => cursor.rows.start += consumed,
+                Err(CallError::Host(error)) => return Err(self.host_failure(error)),
+                Err(CallError::Detector(failure)) => {
+                    let failure = self.after_failure(failure)?;
+                    self.after_failed_part(batch, cursor, part, failure)?;
+                }
+            }
+        }
+        // Twice as many places as there can be new keys, so that what expires is removed faster than keys arrive.
+        (0..=(cursor.rows.start - before) / 32).try_for_each(|_| self.reads.state.expire(env.now))?;
+        env.outputs.flush();
+        Ok(())
+    }
+
+    /// Finds out which row is to blame: nothing of the part has happened yet.
+    fn after_failed_part(&mut self, batch: &Batch, cursor: &mut Cursor, part: Range<usize>, failure: Failure) -> Result<()> {
+        let among_rows_before = cursor.bad.take().is_some();
+        match failure {
+            Failure::BadRecord { row, reason } if (row as usize) < part.len() && !among_rows_before => {
+                cursor.bad = Some((part.start + row as usize, reason));
+            }
+            Failure::Fatal(reason) if part.len() == 1 => return Err(self.fatal(&self.record_at(batch, part.start), &reason)),
+            Failure::Trap(reason) | Failure::Deadline(reason) | Failure::BadRecord { reason, .. } if part.len() == 1 => {
+                cursor.bad = Some((part.start, reason));
+            }
+            // It may have been too much at once as well.
+            Failure::Trap(_) | Failure::Deadline(_) | Failure::BadRecord { .. } | Failure::Fatal(_) => {
+                self.row_pace.shrink(part.len());
+                cursor.singly = true;
+            }
+        }
+        Ok(())
+    }
+}

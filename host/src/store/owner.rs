@@ -1,0 +1,55 @@
+//! Whose checkpoints a folder holds. The record outlives the checkpoints, which a job may delete at its end.
+
+use tidemill_core::{Error, Result};
+
+use super::CheckpointStore;
+
+const OWNER: &str = "OWNER";
+
+impl CheckpointStore {
+    /// Takes the folder for a job, durably, unless it is that job's already. Returns a number that tells this job from all others, even
+    /// of the same name in another folder: it is part of the names of what the job has not committed yet.
+    ///
+    /// # Errors
+    /// The folder is another job's: one would forget the other's checkpoints, or take its end for its own. Or it cannot be read or written.
+    pub fn claim(&self, job: &str) -> Result<u64> {
+        let path = self.dir.join(OWNER);
+        match self.disk.read(&path) {
+            Ok(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let parsed = text.trim().split_once(' ').and_then(|(name, id)| Some((name, u64::from_str_radix(id, 16).ok()?)));
+                let (name, id) = parsed.ok_or_else(|| {
+                    Error::corrupt(format!(
+                        "{} does not hold a job's name and number: restore it, or remove it if this is job {job}'s folder",
+                        path.display()
+                    ))
+                })?;
+                if name == job {
+                    return Ok(id);
+                }
+                // What never got to a checkpoint has nothing to lose: the job may only have been renamed.
+                if !self.ids()?.is_empty() || !matches!(self.finished(), Ok(None)) {
+                    return Err(self.other(name, job));
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
+        }
+        // A damaged manifest is no reason not to start again, and stops anything else soon enough.
+        if let Ok(Some(manifest)) = self.newest()
+            && manifest.job != job
+        {
+            return Err(self.other(&manifest.job, job));
+        }
+        let id = fastrand::u64(..);
+        self.write(&path, format!("{job} {id:016x}\n").as_bytes())?;
+        Ok(id)
+    }
+
+    fn other(&self, owner: &str, job: &str) -> Error {
+        let dir = self.dir.display();
+        Error::config(format!(
+            "the folder {dir} holds checkpoints, or the end, of job {owner}, not of {job}: give each job its own --data-dir"
+        ))
+    }
+}
