@@ -34,7 +34,7 @@ pub(super) fn assemble(case: &Case, setup: &Setup, components: &Components, stor
     let component = components.load(&setup.operator.component.value)?;
     let loaded = HashMap::from([(setup.operator.uid.value.clone(), component)]);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
-    Assembly::new(&spec, loaded)?.with_rig(rig).job(max_parallelism, &disk)
+    Assembly::new(&spec, loaded)?.with_rig(rig).job(max_parallelism, 0, &disk)
 }
 
 fn check_parallelism(parallelism: u32, max: u32, stored: bool) -> Result<()> {
@@ -57,6 +57,7 @@ fn spec(case: &Case, setup: &Setup) -> JobSpec {
         uid: At { value: SOURCE.to_owned(), at: at.clone() },
         connector: SourceConnector::File(FileSource {
             pattern: At { value: String::new(), at: Place::Whole },
+            base: PathBuf::new(),
             format: Format::Json,
             follow: false,
             max_record_bytes: 0,

@@ -24,6 +24,9 @@ use crate::store::CheckpointStore;
 
 use super::job::assemble;
 
+/// So many rounds of steps end any case that ends: a million timers one by one take two million.
+const MOST_ROUNDS: u32 = 4_000_000;
+
 /// What a job starts from.
 #[derive(Clone)]
 pub(super) struct Start {
@@ -71,7 +74,7 @@ impl Life {
             None => Recovered { operators: job.graph.nodes.iter().map(|_| None).collect(), ..Recovered::default() },
         };
         // Steps are never replayed, so the input goes on with the next one wherever the snapshot stood.
-        let split = Split { id: 0, name: SPLIT.to_owned(), position: 0, finished: false };
+        let split = Split::new(&[], SPLIT);
         let setup = WorkerSetup {
             wakers: (0..job.parallelism).map(|_| Waker::noop().clone()).collect(),
             queue_capacity: job.queue_capacity,
@@ -104,14 +107,16 @@ impl Life {
             worker.hold_processing_timers(timers == Timers::Wait);
             worker.wake_sources();
         }
-        let mut worked = true;
-        while worked {
-            worked = false;
+        for _ in 0..MOST_ROUNDS {
+            let mut worked = false;
             for worker in &mut self.workers {
                 worked |= worker.step(Timestamp(now))? == Step::Worked;
             }
+            if !worked {
+                return Ok(());
+            }
         }
-        Ok(())
+        Err(Error::guest(format!("the job is still at work after {MOST_ROUNDS} rounds: does a timer register itself again and again?")))
     }
 
     /// Takes what was emitted since the last call, in order.
