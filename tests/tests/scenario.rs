@@ -92,7 +92,7 @@ fn a_file_that_cannot_be_read_is_told_from_a_case_that_does_not_hold() {
         ("component: nowhere\nsteps: []\n".to_owned(), "one.case.yaml:1:12: `component`: there is no component `nowhere`"),
         ("component: ./nowhere.wasm\nsteps: []\n".to_owned(), "one.case.yaml:1:12: `component`: there is no file"),
         ("component: probe\nkey_by: [kee]\nsteps: []\n".to_owned(), "no field `kee`, did you mean `key`?"),
-        (case("states: { valu: { ttl: 1s } }\n", ""), "no state `valu`, did you mean `value`?"),
+        (case("states: { valu: { ttl: 1s } }\n", &element("put: 1")), "no state `valu`, did you mean `value`?"),
         ("component: [probe\n".to_owned(), "not valid YAML"),
     ];
     for (text, expected) in wrong {
@@ -133,7 +133,7 @@ fn machines_read_the_report() {
     let run_of_case = &report["cases"][0]["runs"][0];
     assert_eq!((&run_of_case["backend"], &run_of_case["batch_rows"]), (&"memory".into(), &2.into()));
     let failure = &run_of_case["failure"];
-    assert_eq!((&failure["step"], &failure["line"], &failure["action"]), (&2.into(), &6.into(), &"expect".into()), "{report:#}");
+    assert_eq!((&failure["step"], &failure["line"], &failure["action"]), (&2.into(), &7.into(), &"expect".into()), "{report:#}");
     assert_eq!(failure["comparison"][0]["actual"], Value::from(r#"{"key":"a","say":"x"} at 1"#));
     let junit = run(&place, &["--format", "junit"]);
     let named = "name=\"a &lt;b&gt; &amp; c (memory, batches of 2)\"";

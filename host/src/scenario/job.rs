@@ -20,8 +20,8 @@ use crate::spec::plan::MAIN;
 
 /// The uid of the source.
 const SOURCE: &str = "case";
-/// How long a call may take: a case that waits for it should not take long, and an honest call takes microseconds.
-const DEADLINE: Duration = Duration::from_secs(2);
+/// How long a call may take: half of what it may in a job, since a case with a detector that loops waits for it in each run.
+const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Puts the job together. `stored` is the number of key groups of what it goes on from, which is fixed.
 ///

@@ -24,6 +24,9 @@ use crate::store::CheckpointStore;
 
 use super::job::assemble;
 
+/// So many rounds of steps end any case that ends: a million timers one by one take two million.
+const MOST_ROUNDS: u32 = 4_000_000;
+
 /// What a job starts from.
 #[derive(Clone)]
 pub(super) struct Start {
@@ -104,14 +107,16 @@ impl Life {
             worker.hold_processing_timers(timers == Timers::Wait);
             worker.wake_sources();
         }
-        let mut worked = true;
-        while worked {
-            worked = false;
+        for _ in 0..MOST_ROUNDS {
+            let mut worked = false;
             for worker in &mut self.workers {
                 worked |= worker.step(Timestamp(now))? == Step::Worked;
             }
+            if !worked {
+                return Ok(());
+            }
         }
-        Ok(())
+        Err(Error::guest(format!("the job is still at work after {MOST_ROUNDS} rounds: does a timer register itself again and again?")))
     }
 
     /// Takes what was emitted since the last call, in order.
