@@ -58,6 +58,8 @@ pub struct Shape<'a> {
     pub states: &'a [StateKind],
     /// The number of declared lanes.
     pub lanes: usize,
+    /// Whether the rows are broadcast records: `states` are then the broadcast states, of which there is one map each, under slot 0.
+    pub broadcast: bool,
 }
 
 impl Effects {
@@ -99,7 +101,7 @@ impl Writes {
         equal("writes.slot", self.slot.len(), len)?;
         blobs("writes.entry", self.entry.view(), len)?;
         blobs("writes.value", self.value.view(), len)?;
-        below("writes.slot", &self.slot, shape.slots)?;
+        below("writes.slot", &self.slot, if shape.broadcast { 1 } else { shape.slots })?;
         for (&op, &state) in self.op.iter().zip(&self.state) {
             let Some(kind) = shape.states.get(usize::from(state)) else {
                 return Err(format!("writes.state names state {state}, but {} are declared", shape.states.len()));

@@ -144,6 +144,13 @@ pub enum Edge {
     },
     /// To the subtask that owns the record's key group.
     ByKey(ByKey),
+    /// To every subtask.
+    Broadcast {
+        /// The channels.
+        senders: Vec<Sender>,
+        /// Records that are collected for all of them.
+        batch: Batch,
+    },
 }
 
 /// An edge that spreads records by key.
@@ -189,9 +196,15 @@ impl Edge {
         Self::Forward { sender, batch: Batch::default() }
     }
 
+    /// An edge to every receiver.
+    #[must_use]
+    pub fn broadcast(senders: Vec<Sender>) -> Self {
+        Self::Broadcast { senders, batch: Batch::default() }
+    }
+
     fn push(&mut self, payload: &[u8], time: Option<i64>, origin: Origin) -> Result<(), String> {
         match self {
-            Self::Forward { batch, .. } => {
+            Self::Forward { batch, .. } | Self::Broadcast { batch, .. } => {
                 batch.push(payload, time, origin);
                 Ok(())
             }
@@ -209,6 +222,11 @@ impl Edge {
         match self {
             Self::Forward { sender, batch } => send(sender, batch),
             Self::ByKey(edge) => edge.senders.iter_mut().zip(&mut edge.batches).for_each(|(sender, batch)| send(sender, batch)),
+            Self::Broadcast { batch, .. } if batch.is_empty() => {}
+            Self::Broadcast { senders, batch } => {
+                let batch = Batch { broadcast: true, ..std::mem::take(batch) };
+                senders.iter_mut().for_each(|sender| sender.send(Element::Batch(batch.clone())));
+            }
         }
     }
 
@@ -216,6 +234,7 @@ impl Edge {
         match self {
             Self::Forward { sender, .. } => std::slice::from_mut(sender),
             Self::ByKey(edge) => &mut edge.senders,
+            Self::Broadcast { senders, .. } => senders,
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod schema;
 
 pub mod align;
 pub mod detector;
+pub mod drift;
 pub mod effects;
 pub mod exchange;
 pub mod operator;

@@ -12,7 +12,7 @@ use tidemill_core::source::{Source, SplitNames};
 use tidemill_core::state::MemoryBackend;
 use tidemill_core::table::Table;
 use tidemill_core::watermark;
-use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
+use tidemill_core::worker::{self, Graph, Node, SourceSettings, Wire, WireKind};
 use tidemill_core::{Error, Result, checkpoint};
 use tidemill_wit::descriptor::{Descriptor, StateDescriptor};
 use tidemill_wit::schema::{Type, TypeTable};
@@ -23,7 +23,7 @@ use super::restart::Strategy;
 use crate::codec::{from_value, load_table};
 use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory, Limits};
 use crate::spec::error::{At, Place, SpecError};
-use crate::spec::job::{self, JobSpec};
+use crate::spec::job::{self, Alignment, JobSpec, Ttl};
 use crate::spec::plan::{Edge, Output, Part, Plan, bind};
 
 /// How many elements a queue between two subtasks holds: a few batches, so that a barrier is never far behind.
@@ -135,6 +135,11 @@ impl<'a> Assembly<'a> {
             index: u32::try_from(at).unwrap_or(u32::MAX),
             timestamp: timestamp.transpose()?,
             watermark: watermark::Strategy { bound: spec.watermark.bounded_out_of_orderness, idle_timeout: spec.watermark.idle_timeout },
+            alignment: spec
+                .watermark
+                .alignment
+                .as_ref()
+                .map(|Alignment { group, max_drift }| worker::Alignment { group: group.clone(), max_drift: *max_drift }),
             max_rate: self.rate_per_subtask(spec, source.as_ref())?,
             batch_rows: BATCH_ROWS,
             splits: Arc::clone(splits),
@@ -156,7 +161,7 @@ impl<'a> Assembly<'a> {
     fn source_type(&self, node: usize, uid: &At<String>) -> Result<TypeTable> {
         let mut found: Option<&TypeTable> = None;
         for (edge, _) in self.edges().filter(|(edge, output)| edge.from == node && matches!(output, Output::Lane(_))) {
-            let Some(Descriptor { input, .. }) = self.descriptor(edge.to) else {
+            let Some(input) = self.taken(edge) else {
                 return Err(self.refuse(
                     &edge.at,
                     format!("a sink cannot read source `{}`: only a component says what type its records have", uid.value),
@@ -233,17 +238,16 @@ impl<'a> Assembly<'a> {
             Part::Source(_) | Part::Sink(_) => None,
         });
         let mut kind = WireKind::Forward;
-        if let (Some(operator), Some(descriptor)) = (operator, self.descriptor(edge.to)) {
-            if !equivalent(&carried, &descriptor.input) {
-                let message = format!(
-                    "operator `{}` takes {}, but this stream carries {}",
-                    operator.uid.value,
-                    describe(&descriptor.input),
-                    describe(&carried)
-                );
+        if let (Some(operator), Some(descriptor), Some(taken)) = (operator, self.descriptor(edge.to), self.taken(edge)) {
+            if !equivalent(&carried, taken) {
+                let how = if edge.broadcast { " as broadcast records" } else { "" };
+                let (uid, taken, carried) = (&operator.uid.value, describe(taken), describe(&carried));
+                let message = format!("operator `{uid}` takes {taken}{how}, but this stream carries {carried}");
                 return Err(self.refuse(&edge.at, message));
             }
-            if let (Some(key_by), Some(key)) = (&operator.key_by, &descriptor.key) {
+            if edge.broadcast {
+                kind = WireKind::Broadcast;
+            } else if let (Some(key_by), Some(key)) = (&operator.key_by, &descriptor.key) {
                 kind = WireKind::ByKey(self.key_encoder(&carried, key_by, key)?);
             }
         }
@@ -278,9 +282,15 @@ impl<'a> Assembly<'a> {
             Output::DeadLetter => Ok(lanes::dead_letter_type()),
             Output::Lane(lane) => match self.descriptor(edge.from) {
                 Some(descriptor) => descriptor.lanes.get(lane).map(|lane| lane.schema.clone()).ok_or_else(lost),
-                None => self.descriptor(edge.to).map(|descriptor| descriptor.input.clone()).ok_or_else(lost),
+                None => self.taken(edge).cloned().ok_or_else(lost),
             },
         }
+    }
+
+    /// The type that the receiver of an edge takes there; `None` for a sink, which takes any.
+    fn taken(&self, edge: &Edge) -> Option<&TypeTable> {
+        let descriptor = self.descriptor(edge.to)?;
+        if edge.broadcast { descriptor.broadcast.as_ref() } else { Some(&descriptor.input) }
     }
 
     fn edges(&self) -> impl Iterator<Item = (&Edge, Output)> {
@@ -315,7 +325,7 @@ fn encode_parameters(table: &TypeTable, value: &serde_json::Value) -> Result<Vec
 /// What the spec changes of a state's declaration.
 fn change(state: &mut StateDescriptor, overrides: &[job::StateOverride]) {
     for change in overrides.iter().filter(|change| change.name.value == state.name) {
-        state.ttl = change.ttl.or(state.ttl);
+        state.ttl = change.ttl.map_or(state.ttl, Ttl::millis);
         state.ttl_update = change.ttl_update.unwrap_or(state.ttl_update);
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
-use tidemill_core::operator::OperatorSettings;
 use tidemill_core::schema::{equivalent, same_key};
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Split;
 use tidemill_core::worker::RestoredOperator;
 use tidemill_core::{Error, Result};
+use tidemill_wit::descriptor::StateDescriptor;
 
 use super::checkpoints::commit;
 use super::job::{Job, JobOperator};
@@ -118,7 +118,7 @@ fn check(job: &Job, manifest: &Manifest) -> Result<()> {
             )));
         }
     }
-    for state in manifest.operators.iter().filter(|state| state.key.is_some()) {
+    for state in manifest.operators.iter().filter(|state| state.key.is_some() || !state.broadcast_states.is_empty()) {
         let Some(operator) = job.operators.iter().find(|operator| operator.uid == state.uid) else {
             return Err(Error::config(format!(
                 "checkpoint {id} has state of operator {}, which the job does not have: restore its uid, or start from nothing with --fresh",
@@ -140,11 +140,18 @@ fn check_operator(stored: &OperatorState, operator: &JobOperator, checkpoint: u6
         ))
     };
     let key = operator.settings.factory.descriptor().key.clone();
-    if !matches!((&key, &stored.key), (Some(now), Some(then)) if same_key(now, then)) {
+    let same = match (&key, &stored.key) {
+        (Some(now), Some(then)) => same_key(now, then),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    if !same {
         return Err(refuse("the type of its key has changed".to_owned()));
     }
-    for state in &stored.states {
-        let Some(now) = operator.settings.states.iter().find(|now| now.name == state.name) else {
+    let keyed = stored.states.iter().map(|state| (state, &operator.settings.states));
+    let broadcast = &operator.settings.factory.descriptor().broadcast_states;
+    for (state, declared) in keyed.chain(stored.broadcast_states.iter().map(|state| (state, broadcast))) {
+        let Some(now) = declared.iter().find(|now| now.name == state.name) else {
             return Err(refuse(format!("it no longer declares state {}", state.name)));
         };
         if !same_state(&StoredState::of(now), state) {
@@ -173,12 +180,15 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
         for part in snapshot.operators {
             let Some(operator) = job.operators.iter().find(|operator| operator.uid == part.uid) else { continue };
             let stored = manifest.operators.iter().find(|state| state.uid == part.uid);
+            let broadcast = &operator.settings.factory.descriptor().broadcast_states;
             if let Some(place) = operators.get_mut(operator.node) {
                 let restored = place.get_or_insert_with(|| RestoredOperator {
-                    states: stored.map(|stored| ids(&stored.states, &operator.settings)).unwrap_or_default(),
+                    states: stored.map(|stored| ids(&stored.states, &operator.settings.states)).unwrap_or_default(),
+                    broadcast_states: stored.map(|stored| ids(&stored.broadcast_states, broadcast)).unwrap_or_default(),
                     ..RestoredOperator::default()
                 });
                 restored.pass = restored.pass.max(part.pass);
+                restored.broadcast.extend_from_slice(part.broadcast);
                 restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
             }
         }
@@ -194,8 +204,8 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
 }
 
 /// Today's id of each stored state, by name.
-fn ids(stored: &[StoredState], settings: &OperatorSettings) -> Vec<Option<u8>> {
-    let id = |state: &StoredState| settings.states.iter().position(|now| now.name == state.name).and_then(|id| u8::try_from(id).ok());
+fn ids(stored: &[StoredState], declared: &[StateDescriptor]) -> Vec<Option<u8>> {
+    let id = |state: &StoredState| declared.iter().position(|now| now.name == state.name).and_then(|id| u8::try_from(id).ok());
     stored.iter().map(id).collect()
 }
 

@@ -16,13 +16,15 @@ use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
 use crate::effects::{Effects, Shape};
 use crate::exchange::Outputs;
-use crate::state::{DueTimers, KeyedState};
+use crate::state::{BroadcastStates, DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
 use crate::{Error, Result, schema};
 
 /// One subtask of an operator: a detector instance with its keyed state and timers.
 pub struct Operator {
     settings: Arc<OperatorSettings>,
+    /// The index of the subtask.
+    subtask: u32,
     detector: Box<dyn Detector>,
     reads: Reads,
     slots: slots::SlotTable,
@@ -49,20 +51,22 @@ pub struct Env<'a> {
 }
 
 impl Operator {
-    /// A subtask with the given state.
+    /// The subtask with this index and the given state.
     ///
     /// # Errors
     /// The detector cannot be opened.
-    pub fn new(settings: Arc<OperatorSettings>, state: Box<dyn KeyedState>) -> Result<Self> {
+    pub fn new(settings: Arc<OperatorSettings>, state: Box<dyn KeyedState>, subtask: u32) -> Result<Self> {
         let detector = settings.open()?;
         let states = &settings.factory.descriptor().states;
         let with_entries = states.iter().filter(|state| state.kind.has_entries()).count();
         let prefetched =
             Prefetched { values: vec![Default::default(); states.len() - with_entries], entries: vec![Default::default(); with_entries] };
-        let reads = Reads { state, tables: Arc::clone(&settings.tables), ..Reads::default() };
+        let broadcast = BroadcastStates::new(settings.broadcast_kinds.len());
+        let reads = Reads { state, broadcast, tables: Arc::clone(&settings.tables), ..Reads::default() };
         Ok(Self {
             timers_at_once: settings.batch_rows,
             settings,
+            subtask,
             detector,
             reads,
             slots: slots::SlotTable::default(),
@@ -84,8 +88,8 @@ impl Operator {
     /// The job must fail: see [`OnError`].
     pub fn process(&mut self, batch: &Batch, env: &mut Env<'_>) -> Result<()> {
         self.metrics.records_in += batch.len() as u64;
-        self.metrics.late_records +=
-            (0..batch.len()).filter(|&row| batch.time_of(row).is_some_and(|time| time <= self.watermark.0)).count() as u64;
+        let late = |row: &usize| !batch.broadcast && batch.time_of(*row).is_some_and(|time| time <= self.watermark.0);
+        self.metrics.late_records += (0..batch.len()).filter(late).count() as u64;
         let mut rows = 0..batch.len();
         // After a failure whose row is not known, the rest of the batch goes one by one until the bad row is found.
         let mut limit = self.settings.batch_rows;
@@ -152,8 +156,11 @@ impl Operator {
 
     /// Calls the detector with the records `rows` and applies the effects.
     fn call_elements(&mut self, batch: &Batch, rows: std::ops::Range<usize>, env: &mut Env<'_>) -> Result<usize, Failure> {
-        if self.settings.keyed {
+        let keyed = self.settings.keyed && !batch.broadcast;
+        if keyed {
             self.slots.assign(batch, rows.clone(), self.settings.max_parallelism, &mut self.reads.slots);
+        } else {
+            slots::unshared(&mut self.reads.slots);
         }
         let len = rows.len();
         let whole = rows == (0..batch.len());
@@ -163,15 +170,22 @@ impl Operator {
         }
         let slots = self.before_call(env.now)?;
         let elements = Elements {
-            slot: if self.settings.keyed { &self.slots.slot } else { &[] },
+            slot: if keyed { &self.slots.slot } else { &[] },
             timestamp: batch.timestamp.get(rows.clone()).unwrap_or(&[]),
             timed: batch.timed.get(rows.clone()).unwrap_or(&[]),
             payload: if whole { batch.payload.view() } else { self.elements.view() },
         };
         let context = call_context(self.watermark, env.now, &slots, &self.prefetched);
-        let outcome = self.detector.process_elements(&context, &elements, &mut self.reads, &mut self.effects);
+        let outcome = if batch.broadcast {
+            self.detector.process_broadcast_elements(&context, &elements, &mut self.reads, &mut self.effects)
+        } else {
+            self.detector.process_elements(&context, &elements, &mut self.reads, &mut self.effects)
+        };
         drop(slots);
-        let consumed = self.after_call(outcome, len)?;
+        let consumed = self.after_call(outcome, len, batch.broadcast)?;
+        if batch.broadcast {
+            self.reads.broadcast.apply(&std::mem::take(&mut self.effects.writes));
+        }
         self.apply(env, |row| batch.origin.get(rows.start + row).copied().unwrap_or(Origin::NONE))?;
         Ok(consumed)
     }
@@ -242,7 +256,7 @@ impl Operator {
         let timers = Timers { domain, slot: &due.slot, timestamp: &due.timestamp, horizon: due.horizon };
         let outcome = self.detector.on_timers(&context, &timers, &mut self.reads, &mut self.effects);
         drop(slots);
-        let consumed = self.after_call(outcome, due.slot.len())?;
+        let consumed = self.after_call(outcome, due.slot.len(), false)?;
         self.reads.state.remove_timers(domain, due, consumed).map_err(fatal)?;
         self.metrics.timers_fired += consumed as u64;
         self.apply(env, |_| Origin::NONE)
@@ -260,14 +274,15 @@ impl Operator {
     }
 
     /// Everything that a guest answers is checked here, before any of it is used.
-    fn after_call(&mut self, outcome: Result<u32, Failure>, rows: usize) -> Result<usize, Failure> {
+    fn after_call(&mut self, outcome: Result<u32, Failure>, rows: usize, broadcast: bool) -> Result<usize, Failure> {
         let consumed = outcome? as usize;
         self.deadlines_in_a_row = 0;
         if consumed == 0 || consumed > rows {
             return Err(Failure::Trap(format!("the component says that it consumed {consumed} of {rows} rows")));
         }
         let slots = if self.settings.keyed { self.reads.slots.len() } else { 0 };
-        let shape = Shape { rows, slots, states: &self.settings.kinds, lanes: self.settings.lanes.len() };
+        let states = if broadcast { &self.settings.broadcast_kinds } else { &self.settings.kinds };
+        let shape = Shape { rows, slots, states, lanes: self.settings.lanes.len(), broadcast };
         self.effects.check(&shape).map_err(|reason| Failure::Trap(format!("the component's answer is not valid: {reason}")))?;
         for (&lane, payload) in self.effects.outputs.lane.iter().zip(self.effects.outputs.payload.view().iter()) {
             let Some(lane) = self.settings.lanes.get(usize::from(lane)) else { continue };
@@ -297,6 +312,11 @@ impl Operator {
     /// The subtask's state, for snapshots and restores.
     pub fn state(&mut self) -> &mut dyn KeyedState {
         self.reads.state.as_mut()
+    }
+
+    /// The subtask's broadcast states, for snapshots and restores.
+    pub fn broadcast_state(&mut self) -> &mut BroadcastStates {
+        &mut self.reads.broadcast
     }
 
     /// The time of the next processing-time timer.

@@ -37,6 +37,7 @@ pub struct OperatorSettings {
     pub splits: Arc<SplitNames>,
     pub(super) lanes: Vec<LaneDescriptor>,
     pub(super) kinds: Vec<StateKind>,
+    pub(super) broadcast_kinds: Vec<StateKind>,
 }
 
 impl OperatorSettings {
@@ -49,6 +50,7 @@ impl OperatorSettings {
             keyed: descriptor.key.is_some(),
             lanes: descriptor.lanes.clone(),
             kinds: kinds(&descriptor.states),
+            broadcast_kinds: kinds(&descriptor.broadcast_states),
             states: descriptor.states.clone(),
             factory,
             parameters,

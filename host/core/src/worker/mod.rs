@@ -16,7 +16,7 @@ pub use build::{Graph, Node, RestoredOperator, Wire, WireKind, WorkerSetup, buil
 pub use operator_task::OperatorTask;
 pub use sink_task::SinkTask;
 pub use snapshot::WorkerSnapshot;
-pub use source_task::{INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
+pub use source_task::{Alignment, INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
 
 use crate::exchange::Barrier;
 use crate::operator::Metrics;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::spec::Text;
 use crate::spec::error::{At, Place, Problems};
 use crate::spec::fields::{self, Fields};
-use crate::spec::job::{FileSink, FileSource, Format, Sink, SinkConnector, Source, SourceConnector, Watermark};
+use crate::spec::job::{Alignment, FileSink, FileSource, Format, Sink, SinkConnector, Source, SourceConnector, Watermark};
 use crate::spec::tree::Node;
 
 const FORMATS: &[(&str, Format)] = &[("json", Format::Json), ("csv", Format::Csv)];
@@ -62,12 +62,28 @@ fn absolute_pattern(node: &Node, base: &Path) -> Result<String, String> {
 
 fn watermark(node: &Node, problems: &mut Problems) -> Watermark {
     let mut watermark = Watermark::default();
-    let known = ["bounded_out_of_orderness", "idle_timeout"];
+    let known = ["bounded_out_of_orderness", "idle_timeout", "align_with", "max_drift"];
     if let Some(fields) = Fields::of(node, "`watermark`", &known, problems) {
         fields.update("bounded_out_of_orderness", &mut watermark.bounded_out_of_orderness, fields::millis(0), problems);
         watermark.idle_timeout = fields.read("idle_timeout", fields::millis(1), problems);
+        watermark.alignment = alignment(&fields, problems);
     }
     watermark
+}
+
+fn alignment(fields: &Fields<'_>, problems: &mut Problems) -> Option<Alignment> {
+    let group = fields.read("align_with", super::name, problems);
+    if fields.get("align_with").is_none() {
+        if let Some(drift) = fields.get("max_drift") {
+            problems
+                .add(&drift.at, "`max_drift` does nothing without `align_with`, the name of a group of sources that wait for each other");
+        }
+        return None;
+    }
+    let why = "how far the source may be ahead of the slowest one of its group, such as 1m";
+    let drift = fields.required("max_drift", why, problems)?;
+    let max_drift = fields::value(drift, "max_drift", fields::millis(0), problems)?;
+    Some(Alignment { group: group?, max_drift })
 }
 
 pub(super) fn sink(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Sink> {
