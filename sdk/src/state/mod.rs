@@ -4,10 +4,12 @@
 //! Every read of something that exists is reported as a touch, unless it is written as well: whether that renews a time to live is for the
 //! job spec to say, which the guest does not see.
 
+mod broadcast;
 mod list;
 mod map;
 mod value;
 
+pub use broadcast::BroadcastState;
 pub use list::ListState;
 pub use map::MapState;
 pub use value::ValueState;
