@@ -218,3 +218,6 @@ pub struct OperatorStatistics {
     /// The watermark; [`Timestamp::MIN`] before the first.
     pub watermark: Timestamp,
 }
+
+#[cfg(test)]
+mod tests;

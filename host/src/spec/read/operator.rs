@@ -131,7 +131,7 @@ fn state(name: At<String>, node: &Node, problems: &mut Problems) -> Option<State
 fn ttl(node: &Node) -> Result<Ttl, String> {
     match &node.value {
         Value::Text(text) if text == "none" => Ok(Ttl::Never),
-        _ => fields::millis(1)(node).map(Ttl::After),
+        _ => fields::millis(1)(node).map(Ttl::After).map_err(|message| format!("{message}; or `none`, for ever")),
     }
 }
 
