@@ -24,7 +24,7 @@ use crate::codec::{from_value, load_table};
 use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory, Limits};
 use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{self, Alignment, JobSpec, Ttl};
-use crate::spec::plan::{Edge, Output, Part, Plan, bind};
+use crate::spec::plan::{Edge, MAIN, Output, Part, Plan, bind};
 
 /// How many elements a queue between two subtasks holds: a few batches, so that a barrier is never far behind.
 const QUEUE_CAPACITY: usize = 4;
@@ -211,18 +211,22 @@ impl<'a> Assembly<'a> {
 
     fn sink(&self, node: usize, at: usize, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>> {
         let Some(spec) = self.spec.sinks.get(at) else { return Err(lost()) };
-        let mut found: Option<TypeTable> = None;
+        let mut found: Option<(TypeTable, &Edge)> = None;
         for (edge, output) in self.edges().filter(|(edge, _)| edge.to == node) {
             let carried = self.carried(edge, output)?;
             match &found {
-                Some(known) if !equivalent(known, &carried) => {
-                    let message = format!("sink `{}` gets {} and {}", spec.uid.value, describe(known), describe(&carried));
+                Some((known, first)) if !equivalent(known, &carried) => {
+                    let (uid, known, carried) = (&spec.uid.value, describe(known), describe(&carried));
+                    let (one, other) = (self.stream(first), self.stream(edge));
+                    let message =
+                        format!("sink `{uid}` gets {known} from `{one}` and {carried} from `{other}`: give each type its own sink");
                     return Err(self.refuse(&edge.at, message));
                 }
-                _ => found = Some(carried),
+                Some(_) => {}
+                None => found = Some((carried, edge)),
             }
         }
-        let Some(ty) = found else { return Err(lost()) };
+        let Some((ty, _)) = found else { return Err(lost()) };
         connectors::sink(&spec.connector, &ty, disk)
             .map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
     }
@@ -242,7 +246,7 @@ impl<'a> Assembly<'a> {
             if !equivalent(&carried, taken) {
                 let how = if edge.broadcast { " as broadcast records" } else { "" };
                 let (uid, taken, carried) = (&operator.uid.value, describe(taken), describe(&carried));
-                let message = format!("operator `{uid}` takes {taken}{how}, but this stream carries {carried}");
+                let message = format!("operator `{uid}` takes {taken}{how}, but `{}` carries {carried}", self.stream(edge));
                 return Err(self.refuse(&edge.at, message));
             }
             if edge.broadcast {
@@ -285,6 +289,12 @@ impl<'a> Assembly<'a> {
                 None => self.taken(edge).cloned().ok_or_else(lost),
             },
         }
+    }
+
+    /// What the spec calls the stream of an edge.
+    fn stream(&self, edge: &Edge) -> String {
+        let uid = self.plan.nodes.get(edge.from).map_or("", |node| &node.uid);
+        if edge.lane == MAIN { uid.to_owned() } else { format!("{uid}.{}", edge.lane) }
     }
 
     /// The type that the receiver of an edge takes there; `None` for a sink, which takes any.

@@ -51,11 +51,11 @@ pub struct Env<'a> {
 }
 
 impl Operator {
-    /// The subtask with this index and the given state.
+    /// A subtask with the given state, the first one.
     ///
     /// # Errors
     /// The detector cannot be opened.
-    pub fn new(settings: Arc<OperatorSettings>, state: Box<dyn KeyedState>, subtask: u32) -> Result<Self> {
+    pub fn new(settings: Arc<OperatorSettings>, state: Box<dyn KeyedState>) -> Result<Self> {
         let detector = settings.open()?;
         let states = &settings.factory.descriptor().states;
         let with_entries = states.iter().filter(|state| state.kind.has_entries()).count();
@@ -66,7 +66,7 @@ impl Operator {
         Ok(Self {
             timers_at_once: settings.batch_rows,
             settings,
-            subtask,
+            subtask: 0,
             detector,
             reads,
             slots: slots::SlotTable::default(),
@@ -80,6 +80,12 @@ impl Operator {
             deadlines_in_a_row: 0,
             metrics: Metrics::default(),
         })
+    }
+
+    /// The same as the subtask with this index. Only the first one tells of bad broadcast records, which all of them see.
+    #[must_use]
+    pub fn as_subtask(self, subtask: u32) -> Self {
+        Self { subtask, ..self }
     }
 
     /// Processes a batch of records.

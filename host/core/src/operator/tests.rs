@@ -93,7 +93,7 @@ impl Rig {
         let factory = Arc::new(Odd { descriptor, bad_time, calls: Arc::clone(&calls) });
         let mut settings = OperatorSettings::new("odd", factory, Vec::new(), 128);
         settings.on_error = OnError::DeadLetter;
-        let operator = Operator::new(Arc::new(settings), Box::new(MemoryState::new(&[])), 0).unwrap();
+        let operator = Operator::new(Arc::new(settings), Box::new(MemoryState::new(&[]))).unwrap();
         Self { operator, outputs: Outputs::new(2), calls }
     }
 

@@ -169,7 +169,7 @@ fn open_operator(
             .restore(*group, bytes, states)
             .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))?;
     }
-    let mut operator = Operator::new(Arc::clone(settings), state, subtask)?;
+    let mut operator = Operator::new(Arc::clone(settings), state)?.as_subtask(subtask);
     if let Some(restored) = restored {
         let states = &restored.broadcast_states;
         let doing = || format!("restoring the broadcast state of operator {}", settings.uid);

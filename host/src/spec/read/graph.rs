@@ -17,16 +17,19 @@ pub(super) fn source(node: &Node, text: &Text<'_>, problems: &mut Problems) -> O
     let fields = Fields::of(node, "a source", &["uid", "file", "max_rate", "timestamp", "watermark"], problems)?;
     let file = fields.required("file", "the system that the source reads", problems);
     let timestamp = fields.read("timestamp", fields::text_at, problems);
-    let watermark = fields.get("watermark");
-    if let (Some(watermark), None) = (watermark, fields.get("timestamp")) {
-        problems.add(&watermark.at, "`watermark` does nothing without `timestamp`, the field that holds the event time");
+    let node = fields.get("watermark");
+    let watermark = node.map(|node| watermark(node, problems)).unwrap_or_default();
+    // A source without event times can be idle all the same, so that it does not hold others back for ever.
+    let only_idle = watermark == Watermark { idle_timeout: watermark.idle_timeout, ..Watermark::default() };
+    if let (Some(node), None, false) = (node, fields.get("timestamp"), only_idle && watermark.idle_timeout.is_some()) {
+        problems.add(&node.at, "`watermark` does nothing without `timestamp`, the field that holds the event time");
     }
     Some(Source {
         uid: super::uid(&fields, "source", problems),
         connector: SourceConnector::File(file_source(file, fields.at, text, problems)),
         max_rate: fields.read("max_rate", fields::whole(1), problems),
         timestamp,
-        watermark: watermark.map(|node| self::watermark(node, problems)).unwrap_or_default(),
+        watermark,
     })
 }
 

@@ -193,6 +193,7 @@ fn refuses_wrong_values_in_the_graph() {
         let said = messages(&JOB.replacen("event_ts", &format!("event_ts\n    watermark: {fields}"), 1));
         assert!(said.contains(&format!("job.yaml:{expected}")), "{said}");
     }
+    check("timestamp: event_ts", "watermark: { idle_timeout: 5m }", "nothing is wrong");
     check("format: json }\n    t", "format: json, follow: yes }\n    t", "job.yaml:4:57: `follow`: must be true or false");
     check(
         "data/*.jsonl",
