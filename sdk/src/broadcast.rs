@@ -70,7 +70,8 @@ pub trait KeyedBroadcastProcessFunction: KeyedProcessFunction {
     type Broadcast<'a>: Schema + Deserialize<'a>;
 
     /// Called for every record of the broadcast input, in every subtask. What it writes must follow from the record and the broadcast states
-    /// alone, so that all subtasks hold the same. What it emits, every subtask emits.
+    /// alone, so that all subtasks hold the same. Records of one split come in the same order everywhere; those of several splits may not, so let
+    /// the outcome not hang on their order. What it emits, every subtask emits.
     ///
     /// # Errors
     /// The record is bad, or the job must fail. Nothing that the call did takes effect.

@@ -77,3 +77,6 @@ impl KeyedBroadcastProcessFunction for Limits {
 }
 
 tidemill_sdk::export!(Limits);
+
+#[cfg(test)]
+mod tests;

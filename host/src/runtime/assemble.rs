@@ -353,3 +353,33 @@ fn refused(error: SpecError) -> Error {
 fn lost() -> Error {
     Error::config("the plan of the job does not fit its spec")
 }
+
+#[cfg(test)]
+mod tests {
+    use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate};
+    use tidemill_wit::schema::{Type, TypeTable};
+
+    use super::change;
+    use crate::spec::error::{At, Place};
+    use crate::spec::job::{StateOverride, Ttl};
+
+    #[test]
+    fn the_spec_changes_what_a_component_declares_for_a_state() {
+        let changed = |name: &str, ttl, ttl_update| {
+            let mut state = StateDescriptor {
+                name: "seen".to_owned(),
+                kind: StateKind::Value,
+                value: TypeTable::of(Type::I64),
+                entry_key: None,
+                ttl: Some(5),
+                ttl_update: TtlUpdate::OnReadAndWrite,
+            };
+            change(&mut state, &[StateOverride { name: At { value: name.to_owned(), at: Place::Whole }, ttl, ttl_update }]);
+            (state.ttl, state.ttl_update)
+        };
+        assert_eq!(changed("seen", Some(Ttl::After(9)), None), (Some(9), TtlUpdate::OnReadAndWrite));
+        assert_eq!(changed("seen", None, Some(TtlUpdate::OnCreateAndWrite)), (Some(5), TtlUpdate::OnCreateAndWrite));
+        assert_eq!(changed("seen", Some(Ttl::Never), None), (None, TtlUpdate::OnReadAndWrite));
+        assert_eq!(changed("other", Some(Ttl::Never), None), (Some(5), TtlUpdate::OnReadAndWrite));
+    }
+}
