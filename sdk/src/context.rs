@@ -24,8 +24,29 @@ pub struct OpenContext<'a> {
     pub(crate) host: &'a mut dyn Host,
 }
 
+/// Any context of a running batch: of a record, a timer or a broadcast record.
+pub trait AnyContext<'b>: sealed::Sealed {
+    /// What all contexts share; not for use by hand.
+    #[doc(hidden)]
+    fn core(&mut self) -> &mut Core<'b>;
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+impl<D: KeyedProcessFunction> sealed::Sealed for Context<'_, D> {}
+
+impl<'b, D: KeyedProcessFunction> AnyContext<'b> for Context<'b, D> {
+    #[inline]
+    fn core(&mut self) -> &mut Core<'b> {
+        &mut self.core
+    }
+}
+
 /// The part of a context that does not depend on the detector's types.
-pub(crate) struct Core<'b> {
+#[doc(hidden)]
+pub struct Core<'b> {
     pub(crate) batch: &'b Batch<'b>,
     pub(crate) host: &'b mut dyn Host,
     pub(crate) effects: &'b mut Effects,

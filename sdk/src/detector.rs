@@ -3,8 +3,9 @@
 use tidemill_wit::descriptor::{Descriptor, StateDescriptor, StateKind, TtlUpdate};
 use tidemill_wit::schema::TypeTable;
 
-use crate::Failure;
+use crate::broadcast::BroadcastInput;
 use crate::effects::Writes;
+use crate::{Failure, KeyedProcessFunction};
 
 /// A struct whose fields are handles. Derive it:
 ///
@@ -30,6 +31,15 @@ pub trait Detector: Sized {
     /// Adds the handles to the descriptor.
     fn describe(descriptor: &mut Descriptor);
 
+    /// How the detector takes broadcast records; `None` if it has no such input.
+    #[must_use]
+    fn broadcast() -> Option<BroadcastInput<Self>>
+    where
+        Self: KeyedProcessFunction,
+    {
+        None
+    }
+
     /// Makes an instance whose handles have the ids of the descriptor.
     ///
     /// # Errors
@@ -50,7 +60,7 @@ pub trait Detector: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handle, so it cannot be a field of a detector",
     label = "not a handle",
-    note = "handles are ValueState, ListState, MapState, ReducingState, AggregatingState, SideOutput, Table and Parameters",
+    note = "handles are ValueState, ListState, MapState, ReducingState, AggregatingState, BroadcastState, SideOutput, Table and Parameters",
     note = "a plain field: mark it #[detector(skip)]; a new instance then has its Default"
 )]
 pub trait Handle: Sized {
@@ -108,6 +118,7 @@ pub struct Ids<'a> {
     entries: usize,
     lanes: u8,
     tables: u8,
+    broadcast_states: u8,
 }
 
 /// Where a state is found: its id and the column that holds it.
@@ -122,7 +133,7 @@ impl<'a> Ids<'a> {
     /// Begins to number; `parameters` are the encoded parameters.
     pub(crate) fn new(parameters: &'a [u8]) -> Self {
         // Lane 0 is `main`.
-        Self { parameters, states: 0, values: 0, entries: 0, lanes: 1, tables: 0 }
+        Self { parameters, states: 0, values: 0, entries: 0, lanes: 1, tables: 0, broadcast_states: 0 }
     }
 
     /// How many columns of values and of entries a batch has.
@@ -150,6 +161,10 @@ impl<'a> Ids<'a> {
 
     pub(crate) fn table(&mut self) -> u8 {
         next(&mut self.tables)
+    }
+
+    pub(crate) fn broadcast_state(&mut self) -> u8 {
+        next(&mut self.broadcast_states)
     }
 }
 

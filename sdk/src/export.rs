@@ -36,6 +36,13 @@ macro_rules! export {
                 ) -> ::std::result::Result<u32, $crate::guest::Failure> {
                     INSTANCE.with_borrow_mut(|instance| instance.on_timers(&context, &timers))
                 }
+
+                fn process_broadcast_elements(
+                    context: $crate::guest::Context,
+                    elements: $crate::guest::Elements,
+                ) -> ::std::result::Result<u32, $crate::guest::Failure> {
+                    INSTANCE.with_borrow_mut(|instance| instance.process_broadcast_elements(&context, &elements))
+                }
             }
 
     $crate::guest::export_component!(Component with_types_in $crate::guest::bindings);

@@ -5,7 +5,7 @@
 use tidemill_wit::columns::{self, BlobsBuf};
 use tidemill_wit::descriptor;
 
-use self::bindings::tidemill::process::{collector, keyed_state, reference_tables, telemetry, types};
+use self::bindings::tidemill::process::{broadcast_state, collector, keyed_state, reference_tables, telemetry, types};
 pub use self::bindings::{Context, Descriptor, Elements, Failure, Guest, Timers};
 use crate::columns as batch;
 use crate::effects;
@@ -54,6 +54,8 @@ impl<D: KeyedProcessFunction> Instance<D> {
             states: descriptor.states.into_iter().map(state).collect(),
             lanes: descriptor.lanes.into_iter().map(lane).collect(),
             tables: descriptor.tables.into_iter().map(table).collect(),
+            broadcast: descriptor.broadcast.map(|broadcast| broadcast.to_bytes()).unwrap_or_default(),
+            broadcast_states: descriptor.broadcast_states.into_iter().map(state).collect(),
         }
     }
 
@@ -73,13 +75,19 @@ impl<D: KeyedProcessFunction> Instance<D> {
     /// A record is bad or the job must fail.
     pub fn process_elements(&mut self, context: &Context, elements: &Elements) -> Result<u32, Failure> {
         let (values, entries) = states(context);
-        let elements = batch::Elements {
-            slot: &elements.slot,
-            timestamp: &elements.timestamp,
-            timed: &elements.timed,
-            payload: blobs(&elements.payload),
-        };
-        let result = self.runner.process_elements(&batch(context, &values, &entries), &elements, &mut Imports, &mut self.effects);
+        let batch = batch(context, &values, &entries);
+        let result = self.runner.process_elements(&batch, &rows(elements), &mut Imports, &mut self.effects);
+        self.answer(result)
+    }
+
+    /// The export `process-broadcast-elements`.
+    ///
+    /// # Errors
+    /// A record is bad or the job must fail.
+    pub fn process_broadcast_elements(&mut self, context: &Context, elements: &Elements) -> Result<u32, Failure> {
+        let (values, entries) = states(context);
+        let batch = batch(context, &values, &entries);
+        let result = self.runner.process_broadcast_elements(&batch, &rows(elements), &mut Imports, &mut self.effects);
         self.answer(result)
     }
 
@@ -119,6 +127,14 @@ impl Host for Imports {
         keyed_state::scan_entries(slot, state, after, limit)
     }
 
+    fn get_broadcast_entry(&mut self, state: u8, key: &[u8]) -> Option<Vec<u8>> {
+        broadcast_state::get_entry(state, key)
+    }
+
+    fn scan_broadcast_entries(&mut self, state: u8, after: Option<&[u8]>, limit: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+        broadcast_state::scan_entries(state, after, limit)
+    }
+
     fn lookup(&mut self, table: u8, key: &[u8]) -> Option<Vec<u8>> {
         reference_tables::lookup(table, key)
     }
@@ -142,6 +158,11 @@ impl Host for Imports {
 fn batch<'a>(context: &'a Context, values: &'a [batch::Cells<'a>], entries: &'a [batch::Entries<'a>]) -> batch::Batch<'a> {
     let (watermark, processing_time) = (context.watermark, context.processing_time);
     batch::Batch { watermark, processing_time, keys: blobs(&context.keys), values, entries }
+}
+
+fn rows(elements: &Elements) -> batch::Elements<'_> {
+    let Elements { slot, timestamp, timed, payload } = elements;
+    batch::Elements { slot, timestamp, timed, payload: blobs(payload) }
 }
 
 fn states(context: &Context) -> (Vec<batch::Cells<'_>>, Vec<batch::Entries<'_>>) {

@@ -9,6 +9,12 @@ pub trait Host {
     /// a big-endian u32.
     fn scan_entries(&mut self, slot: u32, state: u8, after: Option<&[u8]>, limit: u32) -> Vec<(Vec<u8>, Vec<u8>)>;
 
+    /// The encoded value of an entry of a broadcast state as of the start of the batch.
+    fn get_broadcast_entry(&mut self, state: u8, key: &[u8]) -> Option<Vec<u8>>;
+
+    /// Up to `limit` entries of a broadcast state in order after the given entry key, as of the start of the batch.
+    fn scan_broadcast_entries(&mut self, state: u8, after: Option<&[u8]>, limit: u32) -> Vec<(Vec<u8>, Vec<u8>)>;
+
     /// The encoded row of a reference table.
     fn lookup(&mut self, table: u8, key: &[u8]) -> Option<Vec<u8>>;
 

@@ -8,6 +8,7 @@
 
 extern crate self as tidemill_sdk;
 
+pub mod broadcast;
 pub mod columns;
 pub mod context;
 pub mod detector;
@@ -31,7 +32,8 @@ pub mod table;
 pub mod testing;
 pub mod timers;
 
-pub use context::{Context, OpenContext};
+pub use broadcast::{BroadcastContext, KeyedBroadcastProcessFunction};
+pub use context::{AnyContext, Context, OpenContext};
 pub use detector::Detector;
 pub use duration::Duration;
 pub use failure::Failure;
@@ -41,7 +43,8 @@ pub use output::SideOutput;
 pub use parameters::Parameters;
 pub use schema::Schema;
 pub use state::{
-    AggregateFunction, AggregatingState, ListState, MapState, MergingAggregateFunction, ReduceFunction, ReducingState, ValueState,
+    AggregateFunction, AggregatingState, BroadcastState, ListState, MapState, MergingAggregateFunction, ReduceFunction, ReducingState,
+    ValueState,
 };
 pub use table::Table;
 pub use tidemill_sdk_derive::{Detector, Schema};
@@ -53,6 +56,7 @@ pub mod expansion {
     pub use tidemill_wit::descriptor::{Descriptor, TtlUpdate};
     pub use tidemill_wit::schema::{TableBuilder, Type};
 
+    pub use crate::broadcast::BroadcastInput;
     pub use crate::detector::{FieldOptions, Handle, Ids};
     pub use crate::effects::Writes;
     pub use crate::schema::shape::{ContentOf, FieldOf, ShapeOf, VariantOf, default_bytes, named_type};

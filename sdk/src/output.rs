@@ -5,9 +5,8 @@ use std::marker::PhantomData;
 use tidemill_wit::descriptor::{Descriptor, LaneDescriptor};
 
 use crate::detector::{FieldOptions, Handle, Ids};
-use crate::function::KeyedProcessFunction;
 use crate::schema::table_of;
-use crate::{Context, Schema};
+use crate::{AnyContext, Schema};
 
 /// A second output, named by its field (or `#[output(name = "..")]`). For a type that borrows write `SideOutput<Line<'static>>`; what is
 /// emitted may then have any lifetime.
@@ -19,8 +18,8 @@ pub struct SideOutput<T> {
 impl<T: Schema> SideOutput<T> {
     /// Emits a record on this lane, with the timestamp that a record of the main lane would have.
     #[inline]
-    pub fn emit<D: KeyedProcessFunction>(&self, ctx: &mut Context<'_, D>, record: &T::At<'_>) {
-        ctx.core.emit(self.lane, record);
+    pub fn emit<'b>(&self, ctx: &mut impl AnyContext<'b>, record: &T::At<'_>) {
+        ctx.core().emit(self.lane, record);
     }
 }
 

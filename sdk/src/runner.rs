@@ -1,10 +1,12 @@
 //! Runs a detector over batches: the loop around the user's code, the same in a component and natively.
 
 use std::cell::OnceCell;
+use std::marker::PhantomData;
 
 use tidemill_wit::descriptor::{Descriptor, LaneDescriptor};
 use tidemill_wit::schema::Type;
 
+use crate::broadcast::BroadcastContext;
 use crate::columns::{Batch, Elements, Timers};
 use crate::context::{Context, Core, OpenContext};
 use crate::detector::Ids;
@@ -52,6 +54,7 @@ impl<D: KeyedProcessFunction> Runner<D> {
             ..Descriptor::default()
         };
         D::describe(&mut descriptor);
+        descriptor.broadcast = D::broadcast().map(|input| input.schema);
         descriptor
     }
 
@@ -124,6 +127,34 @@ impl<D: KeyedProcessFunction> Runner<D> {
         Ok(u32::try_from(rows).unwrap_or(u32::MAX))
     }
 
+    /// Processes broadcast records in order. Returns how many were consumed: all of them.
+    ///
+    /// # Errors
+    /// A record is bad or the job must fail; the effects are then void.
+    pub fn process_broadcast_elements(
+        &mut self,
+        batch: &Batch<'_>,
+        elements: &Elements<'_>,
+        host: &mut dyn Host,
+        effects: &mut Effects,
+    ) -> Result<u32, BatchFailure> {
+        let rows = elements.payload.len();
+        self.begin(batch, &[], effects)?;
+        let Some(process) = D::broadcast().map(|input| input.process) else {
+            return Err(BatchFailure::Fatal("the host sent broadcast records to a detector that takes none".to_owned()));
+        };
+        let Some(detector) = &mut self.detector else { return Err(not_open()) };
+        let mut ctx = BroadcastContext { core: core(batch, host, effects, None), detector: PhantomData };
+        for row in 0..rows {
+            let id = u32::try_from(row).unwrap_or(u32::MAX);
+            ctx.core.enter_element(id, 0, elements.time(row));
+            process(detector, elements.payload.get(row), &mut ctx).map_err(|failure| failure.at(id))?;
+        }
+        let fault = ctx.core.fault.take();
+        finish(detector, fault, effects)?;
+        Ok(u32::try_from(rows).unwrap_or(u32::MAX))
+    }
+
     /// Checks what indexing relies on, and forgets the last batch.
     fn begin(&mut self, batch: &Batch<'_>, slots: &[u32], effects: &mut Effects) -> Result<(), BatchFailure> {
         effects.clear();
@@ -158,4 +189,4 @@ fn not_open() -> BatchFailure {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -74,6 +74,20 @@ where
             .inspect(|_| take(&mut self.effects, effects))
             .map_err(failure)
     }
+
+    fn process_broadcast_elements(
+        &mut self,
+        context: &CallContext<'_>,
+        elements: &core::Elements<'_>,
+        reads: &mut Reads,
+        effects: &mut Effects,
+    ) -> Result<u32, Failure> {
+        let core::Elements { slot, timestamp, timed, payload } = *elements;
+        let elements = Elements { slot, timestamp, timed, payload };
+        with_batch(context, |batch| self.runner.process_broadcast_elements(batch, &elements, &mut NativeHost(reads), &mut self.effects))
+            .inspect(|_| take(&mut self.effects, effects))
+            .map_err(failure)
+    }
 }
 
 fn with_batch<T>(context: &CallContext<'_>, call: impl FnOnce(&Batch<'_>) -> T) -> T {
@@ -137,6 +151,15 @@ impl Host for NativeHost<'_> {
             Ok(()) => found,
             Err(_) => Vec::new(),
         }
+    }
+
+    fn get_broadcast_entry(&mut self, state: u8, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.broadcast.get(state, key).map(<[u8]>::to_vec)
+    }
+
+    fn scan_broadcast_entries(&mut self, state: u8, after: Option<&[u8]>, limit: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let found = self.0.broadcast.scan(state, after).take(limit as usize);
+        found.map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
     }
 
     fn lookup(&mut self, table: u8, key: &[u8]) -> Option<Vec<u8>> {

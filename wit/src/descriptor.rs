@@ -21,6 +21,11 @@ pub struct Descriptor {
     pub lanes: Vec<LaneDescriptor>,
     /// The reference tables.
     pub tables: Vec<TableDescriptor>,
+    /// The type of a record of the broadcast input, which reaches every subtask. `None`: the detector has no such input.
+    pub broadcast: Option<TypeTable>,
+    /// The broadcast states: maps of which every subtask holds the same copy. A state's index here is its id in the columns of calls with
+    /// broadcast records. They have no time to live.
+    pub broadcast_states: Vec<StateDescriptor>,
 }
 
 /// A keyed state.

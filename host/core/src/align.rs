@@ -1,5 +1,5 @@
 //! Combines the channels of one subtask's input: barriers are aligned, the watermark is the minimum over the active channels
-//! (CONFORMANCE 1.2 and 1.7; Flink's `StatusWatermarkValve` and `SingleCheckpointBarrierHandler`).
+//! (Flink's `StatusWatermarkValve` and `SingleCheckpointBarrierHandler`).
 
 use crate::Timestamp;
 use crate::exchange::Barrier;
@@ -96,15 +96,20 @@ impl Aligner {
 
     fn combine(&mut self) -> Outcome {
         let mut outcome = Outcome::default();
-        let all_idle = self.channels.iter().all(|channel| channel.idle);
+        // A channel that has reached the end of time has ended: it holds nobody back, and while others are only idle it must not take them to
+        // the end of time either.
+        let open = || self.channels.iter().filter(|channel| channel.watermark < Timestamp::MAX);
+        let all_idle = open().all(|channel| channel.idle) && open().next().is_some();
         if self.idle && !all_idle {
             self.idle = false;
             outcome.idle = Some(false);
         }
         let combined = if all_idle {
-            self.channels.iter().map(|channel| channel.watermark).max()
+            open().map(|channel| channel.watermark).max()
+        } else if open().next().is_some() {
+            open().filter(|channel| channel.counts).map(|channel| channel.watermark).min()
         } else {
-            self.channels.iter().filter(|channel| channel.counts).map(|channel| channel.watermark).min()
+            Some(Timestamp::MAX)
         };
         if let Some(watermark) = combined.filter(|watermark| *watermark > self.output) {
             self.output = watermark;
@@ -160,6 +165,31 @@ mod tests {
         a.status(0, true);
         assert_eq!(a.status(1, true), Outcome { watermark: Some(Timestamp(5)), idle: Some(true) });
         assert_eq!(a.status(0, false), Outcome { watermark: None, idle: Some(false) });
+    }
+
+    #[test]
+    fn w4_all_idle_flushes_the_maximum_in_either_order() {
+        for order in [[0, 1], [1, 0]] {
+            let mut a = Aligner::new(2);
+            a.watermark(0, Timestamp(5));
+            a.watermark(1, Timestamp(4));
+            let (first, last) = (a.status(order[0], true), a.status(order[1], true));
+            assert_eq!(first.watermark.or(last.watermark), Some(Timestamp(5)), "{order:?}");
+            assert_eq!((first.idle, last.idle), (None, Some(true)), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_one_channel_is_not_the_end_of_time_for_idle_others() {
+        let mut a = Aligner::new(2);
+        a.watermark(0, Timestamp(10));
+        assert_eq!(a.watermark(1, Timestamp(7)), advance(7));
+        assert_eq!(a.watermark(1, Timestamp::MAX), advance(10));
+        assert_eq!(a.status(0, true), Outcome { watermark: None, idle: Some(true) });
+        assert_eq!(a.status(0, false), Outcome { watermark: None, idle: Some(false) });
+        assert_eq!(a.watermark(0, Timestamp(20)), advance(20));
+        assert_eq!(a.watermark(0, Timestamp::MAX), advance(i64::MAX));
+        assert_eq!(a.watermark(0, Timestamp::MAX), Outcome::default());
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Batch {
     pub key: BlobsBuf,
     /// The hashes of the keys, or none.
     pub hash: Vec<u64>,
+    /// Whether every subtask of the receiver gets the records, as its broadcast input.
+    pub broadcast: bool,
 }
 
 impl Batch {

@@ -8,7 +8,7 @@ use tidemill_wit::descriptor::Descriptor;
 use crate::Timestamp;
 use crate::effects::Effects;
 use crate::key_group::KeyGroup;
-use crate::state::{KeyedState, NoState};
+use crate::state::{BroadcastStates, KeyedState, NoState};
 use crate::table::Table;
 use crate::time::Domain;
 
@@ -49,6 +49,22 @@ pub trait Detector: Send {
         reads: &mut Reads,
         effects: &mut Effects,
     ) -> Result<u32, Failure>;
+
+    /// Processes records of the broadcast input: the context has no keys, and the writes are of broadcast states. Returns how many rows were
+    /// consumed; the effects of a failed call mean nothing.
+    ///
+    /// # Errors
+    /// See [`Failure`]; also a detector without such an input.
+    fn process_broadcast_elements(
+        &mut self,
+        context: &CallContext<'_>,
+        elements: &Elements<'_>,
+        reads: &mut Reads,
+        effects: &mut Effects,
+    ) -> Result<u32, Failure> {
+        let _ = (context, elements, reads, effects);
+        Err(Failure::Fatal("the detector takes no broadcast records".to_owned()))
+    }
 }
 
 /// How a call can fail.
@@ -235,6 +251,8 @@ impl Prefetched {
 pub struct Reads {
     /// The subtask's keyed state.
     pub state: Box<dyn KeyedState>,
+    /// The broadcast states: read by any call, written by broadcast records.
+    pub broadcast: BroadcastStates,
     /// The keys that the slots of the call stand for.
     pub slots: Arc<SlotKeys>,
     /// The reference tables, in the order of the descriptor.
@@ -245,6 +263,12 @@ pub struct Reads {
 
 impl Default for Reads {
     fn default() -> Self {
-        Self { state: Box::new(NoState), slots: Arc::default(), tables: Arc::from([]), processing_time: Timestamp(0) }
+        Self {
+            state: Box::new(NoState),
+            broadcast: BroadcastStates::default(),
+            slots: Arc::default(),
+            tables: Arc::from([]),
+            processing_time: Timestamp(0),
+        }
     }
 }

@@ -58,6 +58,8 @@ pub struct Shape<'a> {
     pub states: &'a [StateKind],
     /// The number of declared lanes.
     pub lanes: usize,
+    /// Whether the rows are broadcast records: `states` are then the broadcast states, of which there is one map each, under slot 0.
+    pub broadcast: bool,
 }
 
 impl Effects {
@@ -99,7 +101,7 @@ impl Writes {
         equal("writes.slot", self.slot.len(), len)?;
         blobs("writes.entry", self.entry.view(), len)?;
         blobs("writes.value", self.value.view(), len)?;
-        below("writes.slot", &self.slot, shape.slots)?;
+        below("writes.slot", &self.slot, if shape.broadcast { 1 } else { shape.slots })?;
         for (&op, &state) in self.op.iter().zip(&self.state) {
             let Some(kind) = shape.states.get(usize::from(state)) else {
                 return Err(format!("writes.state names state {state}, but {} are declared", shape.states.len()));
@@ -166,5 +168,48 @@ fn below(column: &str, found: &[u32], count: usize) -> Result<(), String> {
     match found.iter().find(|&&id| id as usize >= count) {
         Some(id) => Err(format!("{column} has {id}, but must be below {count}")),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_wit::descriptor::{StateKind, write_op};
+
+    use super::{Effects, Shape};
+
+    const BROADCAST: Shape<'_> = Shape { rows: 1, slots: 0, states: &[StateKind::Map], lanes: 1, broadcast: true };
+
+    fn write(op: u8, state: u8, slot: u32) -> Effects {
+        let mut effects = Effects::default();
+        effects.writes.op.push(op);
+        effects.writes.state.push(state);
+        effects.writes.slot.push(slot);
+        effects.writes.entry.push(b"a");
+        effects.writes.value.push(b"b");
+        effects
+    }
+
+    #[test]
+    fn broadcast_records_write_entries_of_broadcast_states_only() {
+        for op in [write_op::PUT_ENTRY, write_op::REMOVE_ENTRY, write_op::CLEAR] {
+            assert_eq!(write(op, 0, 0).check(&BROADCAST), Ok(()));
+        }
+        let refused = |effects: Effects| effects.check(&BROADCAST).unwrap_err();
+        assert_eq!(refused(write(write_op::PUT, 0, 0)), "writes.op has code 0 for a state of kind Map");
+        assert_eq!(refused(write(write_op::APPEND, 0, 0)), "writes.op has code 4 for a state of kind Map");
+        assert_eq!(refused(write(write_op::PUT_ENTRY, 1, 0)), "writes.state names state 1, but 1 are declared");
+        assert_eq!(refused(write(write_op::PUT_ENTRY, 0, 1)), "writes.slot has 1, but must be below 1");
+        let without_key = Shape { broadcast: false, ..BROADCAST };
+        assert!(write(write_op::PUT_ENTRY, 0, 0).check(&without_key).is_err(), "a call without keys writes nothing else");
+    }
+
+    #[test]
+    fn broadcast_records_set_no_timers() {
+        let mut effects = Effects::default();
+        effects.timers.op.push(0);
+        effects.timers.domain.push(0);
+        effects.timers.slot.push(0);
+        effects.timers.timestamp.push(0);
+        assert_eq!(effects.check(&BROADCAST), Err("timers.slot has 0, but must be below 0".to_owned()));
     }
 }

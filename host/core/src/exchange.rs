@@ -148,6 +148,13 @@ pub enum Edge {
     ByKey(ByKey),
     /// To nobody: an observer looks on.
     Observed(Observed),
+    /// To every subtask.
+    Broadcast {
+        /// The channels.
+        senders: Vec<Sender>,
+        /// Records that are collected for all of them.
+        batch: Batch,
+    },
 }
 
 /// The end of a lane that somebody looks at.
@@ -210,8 +217,24 @@ impl Edge {
         Self::Forward { sender, batch: Batch::default() }
     }
 
+    /// An edge to every receiver.
+    #[must_use]
+    pub fn broadcast(senders: Vec<Sender>) -> Self {
+        Self::Broadcast { senders, batch: Batch::default() }
+    }
+
     fn push(&mut self, payload: &[u8], time: Option<i64>, origin: Origin) -> Result<(), String> {
         match self {
+            Self::Broadcast { senders, batch } => {
+                if !batch.fits(payload.len(), 0) {
+                    send_to_all(senders, batch);
+                    if !batch.fits(payload.len(), 0) {
+                        return Err(too_large(payload.len(), 0));
+                    }
+                }
+                batch.push(payload, time, origin);
+                Ok(())
+            }
             Self::Forward { sender, batch } => {
                 make_room(sender, batch, payload.len(), 0)?;
                 batch.push(payload, time, origin);
@@ -231,6 +254,7 @@ impl Edge {
             Self::Forward { sender, batch } => send(sender, batch),
             Self::ByKey(edge) => edge.senders.iter_mut().zip(&mut edge.batches).for_each(|(sender, batch)| send(sender, batch)),
             Self::Observed(_) => {}
+            Self::Broadcast { senders, batch } => send_to_all(senders, batch),
         }
     }
 
@@ -239,6 +263,7 @@ impl Edge {
             Self::Forward { sender, .. } => std::slice::from_mut(sender),
             Self::ByKey(edge) => &mut edge.senders,
             Self::Observed(_) => &mut [],
+            Self::Broadcast { senders, .. } => senders,
         }
     }
 }
@@ -249,13 +274,24 @@ fn send(sender: &mut Sender, batch: &mut Batch) {
     }
 }
 
+fn send_to_all(senders: &mut [Sender], batch: &mut Batch) {
+    if !batch.is_empty() {
+        let batch = Batch { broadcast: true, ..std::mem::take(batch) };
+        senders.iter_mut().for_each(|sender| sender.send(Element::Batch(batch.clone())));
+    }
+}
+
+fn too_large(payload: usize, key: usize) -> String {
+    format!("it has {payload} bytes and a key of {key} bytes: more than 4 GiB")
+}
+
 /// Cuts a batch before it becomes larger than its columns can hold.
 #[inline]
 fn make_room(sender: &mut Sender, batch: &mut Batch, payload: usize, key: usize) -> Result<(), String> {
     if !batch.fits(payload, key) {
         send(sender, batch);
         if !batch.fits(payload, key) {
-            return Err(format!("it has {payload} bytes and a key of {key} bytes: more than 4 GiB"));
+            return Err(too_large(payload, key));
         }
     }
     Ok(())

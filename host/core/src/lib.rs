@@ -11,6 +11,7 @@ pub mod schema;
 
 pub mod align;
 pub mod detector;
+pub mod drift;
 pub mod effects;
 pub mod exchange;
 pub mod operator;

@@ -1,4 +1,4 @@
-//! Watermarks of a source's subtask: one per split, combined by the minimum over the splits that are not idle (CONFORMANCE 1.2; Flink's
+//! Watermarks of a source's subtask: one per split, combined by the minimum over the splits that are not idle (Flink's
 //! `BoundedOutOfOrdernessWatermarks` and `WatermarkOutputMultiplexer`).
 
 use crate::Timestamp;
@@ -27,19 +27,22 @@ pub enum Progress {
 #[derive(Clone, Debug)]
 pub struct SplitWatermarks {
     strategy: Strategy,
-    /// Whether the subtask ends with its splits.
-    bounded: bool,
     splits: Vec<SplitProgress>,
     emitted: Timestamp,
     idle: bool,
     clock: Option<Timestamp>,
+    /// Whether the subtask could read when the clock was last looked at.
+    could_read: bool,
+    /// Splits beyond this are not read: see [`pause_above`](Self::pause_above).
+    limit: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct SplitProgress {
     watermark: Timestamp,
+    /// For how long it has had nothing, in milliseconds: only time in which it could have been read.
     quiet: i64,
-    /// Whether it was looked at and had nothing: only then does its idle clock run.
+    /// Whether it had nothing when it was last looked at: only then does its idle clock run.
     waiting: bool,
     idle: bool,
     finished: bool,
@@ -48,8 +51,9 @@ struct SplitProgress {
 impl SplitWatermarks {
     /// No splits yet. A subtask of an unbounded source without a split that is still read is idle: others may come.
     #[must_use]
-    pub fn new(strategy: Strategy, bounded: bool) -> Self {
-        Self { strategy, bounded, splits: Vec::new(), emitted: Timestamp::MIN, idle: false, clock: None }
+    pub fn new(strategy: Strategy) -> Self {
+        let (emitted, limit) = (Timestamp::MIN, Timestamp::MAX);
+        Self { strategy, splits: Vec::new(), emitted, idle: false, clock: None, could_read: false, limit }
     }
 
     /// Adds a split; it holds the watermark back until its first record. Returns its index.
@@ -58,32 +62,58 @@ impl SplitWatermarks {
         self.splits.len() - 1
     }
 
-    /// Takes in the newest time of a split's new records.
-    pub fn record(&mut self, split: usize, newest: Timestamp) {
-        let bound = self.strategy.bound;
+    /// Takes in that a split has records: it counts in the minimum again at once, which may hold progress back, but never takes it back.
+    pub fn resume(&mut self, split: usize) {
         if let Some(split) = self.splits.get_mut(split) {
-            split.watermark = split.watermark.max(newest.minus(bound).minus(1));
             split.quiet = 0;
             split.waiting = false;
             split.idle = false;
         }
+    }
+
+    /// Takes in the newest time of a split's new records.
+    pub fn record(&mut self, split: usize, newest: Timestamp) {
+        self.advance(split, newest.minus(self.strategy.bound).minus(1));
     }
 
     /// Takes in a watermark that the source itself tells.
-    pub fn punctuate(&mut self, split: usize, watermark: Timestamp) {
+    pub fn advance(&mut self, split: usize, watermark: Timestamp) {
+        self.resume(split);
         if let Some(split) = self.splits.get_mut(split) {
             split.watermark = split.watermark.max(watermark);
-            split.quiet = 0;
-            split.waiting = false;
-            split.idle = false;
         }
     }
 
-    /// Takes in that a split was looked at and had nothing.
+    /// Takes in that a split was looked at and had nothing. It is idle if that has been so for longer than the timeout; a split that was
+    /// not looked at never becomes idle, however late it is, since it may have records.
     pub fn wait(&mut self, split: usize) {
         if let Some(split) = self.splits.get_mut(split) {
             split.waiting = true;
+            split.idle |= self.strategy.idle_timeout.is_some_and(|timeout| split.quiet > timeout);
         }
+    }
+
+    /// Lets time pass. Time in which a split could not be read does not count as quiet: the subtask's output was blocked at the beginning or
+    /// the end of it (`could_read`), or the split was paused (FLINK-35886).
+    pub fn pass_time(&mut self, now: Timestamp, could_read: bool) {
+        let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
+        self.clock = Some(now);
+        let counts = could_read && std::mem::replace(&mut self.could_read, could_read);
+        let limit = self.limit;
+        for split in self.splits.iter_mut().filter(|split| counts && split.waiting && split.watermark <= limit) {
+            split.quiet = split.quiet.saturating_add(elapsed);
+        }
+    }
+
+    /// Pauses the splits whose watermark is beyond the limit, so that none runs too far ahead of other sources.
+    pub fn pause_above(&mut self, limit: Timestamp) {
+        self.limit = limit;
+    }
+
+    /// Whether a split is paused.
+    #[must_use]
+    pub fn is_paused(&self, split: usize) -> bool {
+        self.of(split) > self.limit
     }
 
     /// Whether the last progress told was `Idle`.
@@ -111,39 +141,28 @@ impl SplitWatermarks {
         self.emitted
     }
 
-    /// Lets time pass: a split that has had nothing to read for longer than the timeout becomes idle. Time in which the subtask could not read (its
-    /// output was blocked) does not count (FLINK-35886).
-    pub fn pass_time(&mut self, now: Timestamp, could_read: bool) {
-        let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
-        self.clock = Some(now);
-        if let (Some(timeout), true) = (self.strategy.idle_timeout, could_read) {
-            for split in self.splits.iter_mut().filter(|split| split.waiting) {
-                split.quiet = split.quiet.saturating_add(elapsed);
-                split.idle |= split.quiet > timeout;
-            }
-        }
+    /// How far the splits that are neither idle nor finished have come; `None` if there are none, or one has had no record yet.
+    #[must_use]
+    pub fn reached(&self) -> Option<Timestamp> {
+        let active = self.splits.iter().filter(|split| !split.finished && !split.idle);
+        active.map(|split| split.watermark).min().filter(|watermark| *watermark > Timestamp::MIN)
     }
 
     /// What is new since the last call. Never regresses. When all splits are idle, the newest watermark of any comes first, whichever
-    /// became idle last (FLINK-38454), then `Idle`.
+    /// became idle last (FLINK-38454), then `Idle`. A subtask without a split, or whose splits have all finished, is idle too: it must not
+    /// hold the others back.
     pub fn poll(&mut self) -> Option<Progress> {
-        let mut open = self.splits.iter().filter(|split| !split.finished).peekable();
-        if !self.idle && self.splits.iter().all(|split| split.finished && !self.bounded) {
-            // A subtask without a split must not hold the others back.
-            self.idle = true;
-            return Some(Progress::Idle);
-        }
-        open.peek()?;
-        let all_idle = open.clone().all(|split| split.idle);
-        let combined = if all_idle {
-            open.map(|split| split.watermark).max()
-        } else {
-            open.filter(|split| !split.idle).map(|split| split.watermark).min()
-        };
+        let open = || self.splits.iter().filter(|split| !split.finished);
+        let all_idle = open().all(|split| split.idle);
         if self.idle && !all_idle {
             self.idle = false;
             return Some(Progress::Active);
         }
+        let combined = if all_idle {
+            open().map(|split| split.watermark).max()
+        } else {
+            open().filter(|split| !split.idle).map(|split| split.watermark).min()
+        };
         if let Some(watermark) = combined.filter(|watermark| *watermark > self.emitted) {
             self.emitted = watermark;
             return Some(Progress::Advance(watermark));
@@ -157,94 +176,4 @@ impl SplitWatermarks {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Progress, SplitWatermarks, Strategy};
-    use crate::Timestamp;
-
-    fn watermarks(bound: i64, idle_timeout: Option<i64>, splits: usize) -> SplitWatermarks {
-        let mut watermarks = SplitWatermarks::new(Strategy { bound, idle_timeout }, true);
-        (0..splits).for_each(|_| _ = watermarks.add(false));
-        watermarks
-    }
-
-    fn all(watermarks: &mut SplitWatermarks) -> Vec<Progress> {
-        std::iter::from_fn(|| watermarks.poll()).collect()
-    }
-
-    #[test]
-    fn bound_and_no_regress() {
-        let mut w = watermarks(200, None, 1);
-        assert_eq!(all(&mut w), []);
-        w.record(0, Timestamp(1000));
-        assert_eq!(all(&mut w), [Progress::Advance(Timestamp(799))]);
-        w.record(0, Timestamp(500));
-        assert_eq!(all(&mut w), []);
-    }
-
-    #[test]
-    fn minimum_over_splits() {
-        let mut w = watermarks(0, None, 2);
-        w.record(0, Timestamp(100));
-        assert_eq!(all(&mut w), []);
-        w.record(1, Timestamp(50));
-        assert_eq!(all(&mut w), [Progress::Advance(Timestamp(49))]);
-        w.record(1, Timestamp(120));
-        assert_eq!(all(&mut w), [Progress::Advance(Timestamp(99))]);
-        w.finish(0);
-        assert_eq!(all(&mut w), [Progress::Advance(Timestamp(119))]);
-    }
-
-    #[test]
-    fn all_idle_flushes_the_maximum_in_either_order() {
-        for order in [[0, 1], [1, 0]] {
-            let mut w = watermarks(0, Some(10), 2);
-            w.pass_time(Timestamp(0), true);
-            w.record(0, Timestamp(5));
-            w.record(1, Timestamp(4));
-            all(&mut w);
-            w.wait(order[0]);
-            w.pass_time(Timestamp(11), true);
-            w.wait(order[1]);
-            all(&mut w);
-            w.pass_time(Timestamp(22), true);
-            let last = all(&mut w);
-            assert_eq!((w.emitted(), last.last()), (Timestamp(4), Some(&Progress::Idle)), "{order:?}");
-            w.record(0, Timestamp(1));
-            assert_eq!(all(&mut w), [Progress::Active]);
-        }
-    }
-
-    #[test]
-    fn a_subtask_without_splits_is_idle_at_once_and_active_with_its_first() {
-        let mut w = watermarks(0, None, 0);
-        assert_eq!(all(&mut w), [Progress::Idle]);
-        w.add(false);
-        assert_eq!(all(&mut w), [Progress::Active]);
-    }
-
-    #[test]
-    fn a_split_that_was_not_looked_at_is_not_idle() {
-        let mut w = watermarks(0, Some(10), 2);
-        w.pass_time(Timestamp(0), true);
-        w.record(0, Timestamp(5));
-        w.record(1, Timestamp(50));
-        all(&mut w);
-        w.pass_time(Timestamp(9000), true);
-        assert_eq!(all(&mut w), []);
-    }
-
-    #[test]
-    fn blocked_time_does_not_make_idle() {
-        let mut w = watermarks(0, Some(10), 1);
-        w.pass_time(Timestamp(0), true);
-        w.record(0, Timestamp(5));
-        w.wait(0);
-        all(&mut w);
-        w.pass_time(Timestamp(5000), false);
-        assert_eq!(all(&mut w), []);
-        w.pass_time(Timestamp(5010), true);
-        assert_eq!(all(&mut w), []);
-        w.pass_time(Timestamp(5011), true);
-        assert_eq!(all(&mut w), [Progress::Idle]);
-    }
-}
+mod tests;

@@ -63,7 +63,11 @@ fn text(file: &Upload<'_>, descriptor: &Descriptor) -> String {
     line("key", &descriptor.key.as_ref().map_or_else(|| "none".to_owned(), describe));
     line("input", &describe(&descriptor.input));
     list(&mut line, "lanes", descriptor.lanes.iter().map(|lane| format!("{}: {}", lane.name, describe(&lane.schema))));
-    list(&mut line, "states", descriptor.states.iter().map(state));
+    if let Some(broadcast) = &descriptor.broadcast {
+        line("broadcast", &describe(broadcast));
+    }
+    let broadcast = descriptor.broadcast_states.iter().map(|state| format!("{}: broadcast map {}", state.name, state_type(state)));
+    list(&mut line, "states", descriptor.states.iter().map(state).chain(broadcast));
     let tables = descriptor.tables.iter().map(|table| {
         let optional = if table.optional { ", optional" } else { "" };
         format!("{}: {} -> {}{optional}", table.name, describe(&table.key), describe(&table.row))
@@ -128,6 +132,10 @@ fn as_json(file: &Upload<'_>, descriptor: &Descriptor) -> Value {
             "ttl_update": update(state.ttl_update),
         })
     });
+    let broadcast_states = descriptor
+        .broadcast_states
+        .iter()
+        .map(|state| json!({ "name": state.name, "key": state.entry_key.as_ref().map(describe), "type": describe(&state.value) }));
     let tables = descriptor
         .tables
         .iter()
@@ -145,7 +153,9 @@ fn as_json(file: &Upload<'_>, descriptor: &Descriptor) -> Value {
         "key": descriptor.key.as_ref().map(describe),
         "input": describe(&descriptor.input),
         "lanes": descriptor.lanes.iter().map(|lane| json!({ "name": lane.name, "type": describe(&lane.schema) })).collect::<Value>(),
+        "broadcast": descriptor.broadcast.as_ref().map(describe),
         "states": states.collect::<Value>(),
+        "broadcast_states": broadcast_states.collect::<Value>(),
         "tables": tables.collect::<Value>(),
         "parameters": parameters.collect::<Value>(),
     })

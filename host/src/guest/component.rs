@@ -18,9 +18,9 @@ use super::packages::check_packages;
 use super::store::Host;
 
 /// The interfaces of the contract, without version: the linker compares those.
-const OFFERED: [&str; 5] = ["types", "collector", "keyed-state", "reference-tables", "telemetry"];
+const OFFERED: [&str; 6] = ["types", "collector", "keyed-state", "broadcast-state", "reference-tables", "telemetry"];
 const PACKAGE: &str = "tidemill:process/";
-const EXPORTS: [&str; 4] = ["describe", "open", "process-elements", "on-timers"];
+const EXPORTS: [&str; 5] = ["describe", "open", "process-elements", "on-timers", "process-broadcast-elements"];
 const HINT: &str = "build it for wasm32-unknown-unknown with the Tidemill SDK";
 
 /// A component that was checked, compiled and asked what it is.

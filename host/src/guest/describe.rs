@@ -20,6 +20,7 @@ pub(super) fn checked(answer: types::Descriptor) -> Result<Descriptor, String> {
     named("detector", std::iter::once(answer.name.as_str()))?;
     named("state", answer.states.iter().map(|state| state.name.as_str()))?;
     named("lane", answer.lanes.iter().map(|lane| lane.name.as_str()))?;
+    named("broadcast state", answer.broadcast_states.iter().map(|state| state.name.as_str()))?;
     named("table", answer.tables.iter().map(|table| table.name.as_str()))?;
     let descriptor = Descriptor {
         name: answer.name,
@@ -30,6 +31,8 @@ pub(super) fn checked(answer: types::Descriptor) -> Result<Descriptor, String> {
         states: answer.states.into_iter().map(state).collect::<Result<_, _>>()?,
         lanes: answer.lanes.into_iter().map(lane).collect::<Result<_, _>>()?,
         tables: answer.tables.into_iter().map(reference).collect::<Result<_, _>>()?,
+        broadcast: if answer.broadcast.is_empty() { None } else { Some(table("the broadcast input", &answer.broadcast)?) },
+        broadcast_states: answer.broadcast_states.into_iter().map(broadcast_state).collect::<Result<_, _>>()?,
     };
     if descriptor.lanes.first().is_none_or(|first| first.name != "main") {
         return Err("its first lane is not named \"main\"".to_owned());
@@ -39,6 +42,12 @@ pub(super) fn checked(answer: types::Descriptor) -> Result<Descriptor, String> {
     }
     if descriptor.key.is_none() && !descriptor.states.is_empty() {
         return Err("it declares state, but no key to keep it under".to_owned());
+    }
+    if let (None, Some(state)) = (&descriptor.broadcast, descriptor.broadcast_states.first()) {
+        return Err(format!("it declares the broadcast state {:?}, but no broadcast input whose records could write it", state.name));
+    }
+    if let Some(both) = descriptor.broadcast_states.iter().find(|state| descriptor.states.iter().any(|keyed| keyed.name == state.name)) {
+        return Err(format!("a broadcast state has the name {:?}, which a keyed state has too", both.name));
     }
     Ok(descriptor)
 }
@@ -83,6 +92,14 @@ fn state(answer: types::StateDescriptor) -> Result<StateDescriptor, String> {
     Ok(StateDescriptor { value: table(&what, &answer.schema)?, name: answer.name, kind, entry_key, ttl, ttl_update })
 }
 
+fn broadcast_state(answer: types::StateDescriptor) -> Result<StateDescriptor, String> {
+    let state = state(answer)?;
+    if state.kind != StateKind::Map || state.ttl.is_some() {
+        return Err(format!("the broadcast state {:?} must be a map without a time to live", state.name));
+    }
+    Ok(state)
+}
+
 fn lane(answer: types::LaneDescriptor) -> Result<LaneDescriptor, String> {
     Ok(LaneDescriptor { schema: table(&format!("the lane {:?}", answer.name), &answer.schema)?, name: answer.name })
 }
@@ -125,6 +142,8 @@ mod tests {
             states: vec![state("seen", 0), state("lines", 2)],
             lanes: vec![lane("main"), lane("late")],
             tables: vec![types::TableDescriptor { name: "stock".to_owned(), schema, key_schema, optional: 0 }],
+            broadcast: table.clone(),
+            broadcast_states: vec![state("rules", 2)],
         }
     }
 
@@ -146,6 +165,7 @@ mod tests {
     fn an_honest_description_passes() {
         let descriptor = super::checked(answer()).unwrap();
         assert_eq!((descriptor.states.len(), descriptor.lanes.len(), descriptor.tables.len()), (2, 2, 1));
+        assert_eq!((descriptor.broadcast.is_some(), descriptor.broadcast_states.len()), (true, 1));
         let without_key = types::Descriptor { key: Vec::new(), states: Vec::new(), ..answer() };
         assert_eq!(super::checked(without_key).unwrap().key, None);
     }
@@ -177,6 +197,16 @@ mod tests {
         refused(|d| d.states[0].ttl = -1, "time to live of -1 ms");
         refused(|d| d.states[0].ttl_update = 2, "unknown ttl-update 2");
         refused(|d| d.states[1].name = "seen".to_owned(), "which another has too");
+    }
+
+    #[test]
+    fn a_wrong_broadcast_state_is_refused_in_words() {
+        refused(|d| d.broadcast.clear(), "the broadcast state \"rules\", but no broadcast input");
+        refused(|d| d.broadcast = vec![99], "the type of the broadcast input cannot be read");
+        refused(|d| d.broadcast_states[0] = state("rules", 0), "the broadcast state \"rules\" must be a map without a time to live");
+        refused(|d| d.broadcast_states[0].ttl = 1, "must be a map without a time to live");
+        refused(|d| d.broadcast_states[0].name = "seen".to_owned(), "which a keyed state has too");
+        refused(|d| d.broadcast_states.push(state("rules", 2)), "a broadcast state has the name \"rules\", which another has too");
     }
 
     #[test]

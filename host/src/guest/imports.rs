@@ -18,6 +18,7 @@ pub(super) fn linker(engine: &Engine) -> Result<Linker<Host>> {
     let mut linker = Linker::new(engine);
     collector(&mut linker.instance("tidemill:process/collector@0.1.0")?)?;
     keyed_state(&mut linker.instance("tidemill:process/keyed-state@0.1.0")?)?;
+    broadcast_state(&mut linker.instance("tidemill:process/broadcast-state@0.1.0")?)?;
     reference_tables(&mut linker.instance("tidemill:process/reference-tables@0.1.0")?)?;
     telemetry(&mut linker.instance("tidemill:process/telemetry@0.1.0")?)?;
     Ok(linker)
@@ -61,12 +62,35 @@ fn keyed_state(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
             }
         });
         match scanned {
-            Ok(()) if bytes > most => {
-                bail!(OverLimit(format!("a scan of {limit} entries gave more than {}: use a lower limit", limits::bytes(most as u64))))
-            }
+            Ok(()) if bytes > most => Err(scanned_too_much(limit, most)),
             Ok(()) => Ok((found,)),
             Err(error) => Err(store.data_mut().fatal(&error)),
         }
+    })
+}
+
+fn scanned_too_much(limit: u32, most: usize) -> wasmtime::Error {
+    OverLimit(format!("a scan of {limit} entries gave more than {}: use a lower limit", limits::bytes(most as u64))).into()
+}
+
+fn broadcast_state(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
+    instance.func_wrap("get-entry", |store: StoreContextMut<'_, Host>, (state, entry): (u8, WasmList<u8>)| {
+        let found = store.data().broadcast(state)?.get(state, entry.as_le_slice(&store));
+        Ok((found.map(<[u8]>::to_vec),))
+    })?;
+
+    type Scanned = (u8, Option<WasmList<u8>>, u32);
+    instance.func_wrap("scan-entries", |store: StoreContextMut<'_, Host>, (state, after, limit): Scanned| {
+        let (host, mut found, mut bytes) = (store.data(), Vec::new(), 0);
+        let after = after.as_ref().map(|after| after.as_le_slice(&store));
+        for (key, value) in host.broadcast(state)?.scan(state, after).take(limit.min(SCAN_ENTRIES) as usize) {
+            bytes += key.len() + value.len();
+            if bytes > host.output_limit() {
+                return Err(scanned_too_much(limit, host.output_limit()));
+            }
+            found.push((key.to_vec(), value.to_vec()));
+        }
+        Ok((found,))
     })
 }
 

@@ -152,10 +152,8 @@ impl Detector for Instance {
         effects: &mut Effects,
     ) -> Result<u32, Failure> {
         let columns = Columns::of(context);
-        let rows =
-            types::Elements { slot: elements.slot, timestamp: elements.timestamp, timed: elements.timed, payload: blobs(elements.payload) };
         self.process(elements.timestamp.len(), reads, effects, |process, store| {
-            process.call_process_elements(store, columns.context(context), rows)
+            process.call_process_elements(store, columns.context(context), rows(elements))
         })
     }
 
@@ -173,6 +171,19 @@ impl Detector for Instance {
         };
         let rows = types::Timers { domain, slot: timers.slot, timestamp: timers.timestamp, horizon: timers.horizon.0 };
         self.process(timers.timestamp.len(), reads, effects, |process, store| process.call_on_timers(store, columns.context(context), rows))
+    }
+
+    fn process_broadcast_elements(
+        &mut self,
+        context: &CallContext<'_>,
+        elements: &Elements<'_>,
+        reads: &mut Reads,
+        effects: &mut Effects,
+    ) -> Result<u32, Failure> {
+        let columns = Columns::of(context);
+        self.process(elements.timestamp.len(), reads, effects, |process, store| {
+            process.call_process_broadcast_elements(store, columns.context(context), rows(elements))
+        })
     }
 }
 
@@ -208,6 +219,10 @@ impl<'a> Columns<'a> {
             entries: &self.entries,
         }
     }
+}
+
+fn rows<'a>(elements: &Elements<'a>) -> types::Elements<'a> {
+    types::Elements { slot: elements.slot, timestamp: elements.timestamp, timed: elements.timed, payload: blobs(elements.payload) }
 }
 
 fn blobs(column: Blobs<'_>) -> types::BlobsParam<'_> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidemill_core::detector::{KeyRef, Reads};
 use tidemill_core::effects::Effects;
+use tidemill_core::state::BroadcastStates;
 use tidemill_wit::descriptor::StateKind;
 use wasmtime::{bail, format_err};
 
@@ -62,7 +63,7 @@ impl Host {
         match mem::replace(&mut self.emit, Emit::Done) {
             Emit::Awaited => Ok(mem::take(&mut self.effects)),
             Emit::Done => bail!("it emitted twice in one call"),
-            Emit::Outside => bail!("it emitted outside process-elements and on-timers"),
+            Emit::Outside => bail!("it emitted outside process-elements, on-timers and process-broadcast-elements"),
         }
     }
 
@@ -93,6 +94,15 @@ impl Host {
             Some(kind) => bail!("it read entries of state {state}, which is of kind {kind:?}"),
             None => bail!("it read entries of state {state}, but it declares {} states", self.kinds.len()),
         }
+    }
+
+    /// The broadcast states, of which the guest wants to read one.
+    pub(super) fn broadcast(&self, state: u8) -> wasmtime::Result<&BroadcastStates> {
+        let states = &self.reads.broadcast;
+        if usize::from(state) >= states.len() {
+            bail!("it read broadcast state {state}, but it declares {}", states.len());
+        }
+        Ok(states)
     }
 
     /// Ends the call, and the job, for a reason that is not the guest's.

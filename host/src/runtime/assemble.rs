@@ -13,7 +13,7 @@ use tidemill_core::source::{Source, SplitNames};
 use tidemill_core::state::MemoryBackend;
 use tidemill_core::table::Table;
 use tidemill_core::watermark;
-use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
+use tidemill_core::worker::{self, Graph, Node, SourceSettings, Wire, WireKind};
 use tidemill_core::{Error, Result, checkpoint};
 use tidemill_wit::descriptor::{Descriptor, StateDescriptor, TableDescriptor};
 use tidemill_wit::schema::{Type, TypeTable};
@@ -24,8 +24,8 @@ use super::restart::Strategy;
 use crate::codec::{from_value, load_table};
 use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory, Limits};
 use crate::spec::error::{At, Place, SpecError};
-use crate::spec::job::{self, JobSpec};
-use crate::spec::plan::{Edge, Output, Part, Plan, bind};
+use crate::spec::job::{self, Alignment, JobSpec, Ttl};
+use crate::spec::plan::{Edge, MAIN, Output, Part, Plan, bind};
 
 /// How many elements a queue between two subtasks holds: a few batches, so that a barrier is never far behind.
 const QUEUE_CAPACITY: usize = 4;
@@ -168,6 +168,11 @@ impl<'a> Assembly<'a> {
             index: u32::try_from(at).unwrap_or(u32::MAX),
             timestamp: timestamp.transpose()?,
             watermark: watermark::Strategy { bound: spec.watermark.bounded_out_of_orderness, idle_timeout: spec.watermark.idle_timeout },
+            alignment: spec
+                .watermark
+                .alignment
+                .as_ref()
+                .map(|Alignment { group, max_drift }| worker::Alignment { group: group.clone(), max_drift: *max_drift }),
             max_rate: spec.max_rate.map(MaxRate::per_second),
             batch_rows: self.rig.as_ref().map_or(BATCH_ROWS, |rig| rig.batch_rows),
             splits: Arc::clone(splits),
@@ -179,7 +184,7 @@ impl<'a> Assembly<'a> {
     fn source_type(&self, node: usize, uid: &At<String>) -> Result<TypeTable> {
         let mut found: Option<&TypeTable> = None;
         for (edge, _) in self.edges().filter(|(edge, output)| edge.from == node && matches!(output, Output::Lane(_))) {
-            let Some(Descriptor { input, .. }) = self.descriptor(edge.to) else {
+            let Some(input) = self.taken(edge) else {
                 return Err(self.refuse(
                     &edge.at,
                     format!("a sink cannot read source `{}`: only a component says what type its records have", uid.value),
@@ -236,18 +241,22 @@ impl<'a> Assembly<'a> {
 
     fn sink(&self, node: usize, at: usize, id: u64, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>> {
         let Some(spec) = self.spec.sinks.get(at) else { return Err(lost()) };
-        let mut found: Option<TypeTable> = None;
+        let mut found: Option<(TypeTable, &Edge)> = None;
         for (edge, output) in self.edges().filter(|(edge, _)| edge.to == node) {
             let carried = self.carried(edge, output)?;
             match &found {
-                Some(known) if !equivalent(known, &carried) => {
-                    let message = format!("sink `{}` gets {} and {}", spec.uid.value, describe(known), describe(&carried));
+                Some((known, first)) if !equivalent(known, &carried) => {
+                    let (uid, known, carried) = (&spec.uid.value, describe(known), describe(&carried));
+                    let (one, other) = (self.stream(first), self.stream(edge));
+                    let message =
+                        format!("sink `{uid}` gets {known} from `{one}` and {carried} from `{other}`: give each type its own sink");
                     return Err(self.refuse(&edge.at, message));
                 }
-                _ => found = Some(carried),
+                Some(_) => {}
+                None => found = Some((carried, edge)),
             }
         }
-        let Some(ty) = found else { return Err(lost()) };
+        let Some((ty, _)) = found else { return Err(lost()) };
         connectors::sink(&spec.connector, &ty, id, disk)
             .map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
     }
@@ -263,17 +272,16 @@ impl<'a> Assembly<'a> {
             Part::Source(_) | Part::Sink(_) => None,
         });
         let mut kind = WireKind::Forward;
-        if let (Some(operator), Some(descriptor)) = (operator, self.descriptor(edge.to)) {
-            if !equivalent(&carried, &descriptor.input) {
-                let message = format!(
-                    "operator `{}` takes {}, but this stream carries {}",
-                    operator.uid.value,
-                    describe(&descriptor.input),
-                    describe(&carried)
-                );
+        if let (Some(operator), Some(descriptor), Some(taken)) = (operator, self.descriptor(edge.to), self.taken(edge)) {
+            if !equivalent(&carried, taken) {
+                let how = if edge.broadcast { " as broadcast records" } else { "" };
+                let (uid, taken, carried) = (&operator.uid.value, describe(taken), describe(&carried));
+                let message = format!("operator `{uid}` takes {taken}{how}, but `{}` carries {carried}", self.stream(edge));
                 return Err(self.refuse(&edge.at, message));
             }
-            if let (Some(key_by), Some(key)) = (&operator.key_by, &descriptor.key) {
+            if edge.broadcast {
+                kind = WireKind::Broadcast;
+            } else if let (Some(key_by), Some(key)) = (&operator.key_by, &descriptor.key) {
                 kind = WireKind::ByKey(self.key_encoder(&carried, key_by, key)?);
             }
         }
@@ -308,9 +316,21 @@ impl<'a> Assembly<'a> {
             Output::DeadLetter => Ok(lanes::dead_letter_type()),
             Output::Lane(lane) => match self.descriptor(edge.from) {
                 Some(descriptor) => descriptor.lanes.get(lane).map(|lane| lane.schema.clone()).ok_or_else(lost),
-                None => self.descriptor(edge.to).map(|descriptor| descriptor.input.clone()).ok_or_else(lost),
+                None => self.taken(edge).cloned().ok_or_else(lost),
             },
         }
+    }
+
+    /// What the spec calls the stream of an edge.
+    fn stream(&self, edge: &Edge) -> String {
+        let uid = self.plan.nodes.get(edge.from).map_or("", |node| &node.uid);
+        if edge.lane == MAIN { uid.to_owned() } else { format!("{uid}.{}", edge.lane) }
+    }
+
+    /// The type that the receiver of an edge takes there; `None` for a sink, which takes any.
+    fn taken(&self, edge: &Edge) -> Option<&TypeTable> {
+        let descriptor = self.descriptor(edge.to)?;
+        if edge.broadcast { descriptor.broadcast.as_ref() } else { Some(&descriptor.input) }
     }
 
     fn edges(&self) -> impl Iterator<Item = (&Edge, Output)> {
@@ -345,7 +365,7 @@ fn encode_parameters(table: &TypeTable, value: &serde_json::Value) -> Result<Vec
 /// What the spec changes of a state's declaration.
 fn change(state: &mut StateDescriptor, overrides: &[job::StateOverride]) {
     for change in overrides.iter().filter(|change| change.name.value == state.name) {
-        state.ttl = change.ttl.or(state.ttl);
+        state.ttl = change.ttl.map_or(state.ttl, Ttl::millis);
         state.ttl_update = change.ttl_update.unwrap_or(state.ttl_update);
     }
 }
@@ -362,4 +382,34 @@ fn refused(error: SpecError) -> Error {
 /// A plan names only what its spec has; were it not so, this says it without a panic.
 fn lost() -> Error {
     Error::config("the plan of the job does not fit its spec")
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate};
+    use tidemill_wit::schema::{Type, TypeTable};
+
+    use super::change;
+    use crate::spec::error::{At, Place};
+    use crate::spec::job::{StateOverride, Ttl};
+
+    #[test]
+    fn the_spec_changes_what_a_component_declares_for_a_state() {
+        let changed = |name: &str, ttl, ttl_update| {
+            let mut state = StateDescriptor {
+                name: "seen".to_owned(),
+                kind: StateKind::Value,
+                value: TypeTable::of(Type::I64),
+                entry_key: None,
+                ttl: Some(5),
+                ttl_update: TtlUpdate::OnReadAndWrite,
+            };
+            change(&mut state, &[StateOverride { name: At { value: name.to_owned(), at: Place::Whole }, ttl, ttl_update }]);
+            (state.ttl, state.ttl_update)
+        };
+        assert_eq!(changed("seen", Some(Ttl::After(9)), None), (Some(9), TtlUpdate::OnReadAndWrite));
+        assert_eq!(changed("seen", None, Some(TtlUpdate::OnCreateAndWrite)), (Some(5), TtlUpdate::OnCreateAndWrite));
+        assert_eq!(changed("seen", Some(Ttl::Never), None), (None, TtlUpdate::OnReadAndWrite));
+        assert_eq!(changed("other", Some(Ttl::Never), None), (Some(5), TtlUpdate::OnReadAndWrite));
+    }
 }

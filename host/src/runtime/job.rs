@@ -63,6 +63,7 @@ impl JobOperator {
             component: self.component.clone(),
             key: self.settings.factory.descriptor().key.clone(),
             states: self.settings.states.iter().map(StoredState::of).collect(),
+            broadcast_states: self.settings.factory.descriptor().broadcast_states.iter().map(StoredState::of).collect(),
         }
     }
 }

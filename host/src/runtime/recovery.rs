@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
-use tidemill_core::operator::OperatorSettings;
 use tidemill_core::schema::{describe, difference, same_key};
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Split;
 use tidemill_core::worker::RestoredOperator;
 use tidemill_core::{Error, Result};
+use tidemill_wit::descriptor::StateDescriptor;
 use tidemill_wit::schema::TypeTable;
 
 use super::checkpoints::commit;
@@ -142,7 +142,7 @@ fn check(job: &Job, manifest: &Manifest, missing: Missing) -> Result<()> {
             )));
         }
     }
-    for state in manifest.operators.iter().filter(|state| state.key.is_some()) {
+    for state in manifest.operators.iter().filter(|state| state.key.is_some() || !state.broadcast_states.is_empty()) {
         let Some(operator) = job.operators.iter().find(|operator| operator.uid == state.uid) else {
             if missing == Missing::Dropped {
                 continue;
@@ -167,12 +167,19 @@ fn check_operator(stored: &OperatorState, operator: &JobOperator, (checkpoint, m
         ))
     };
     let key = operator.settings.factory.descriptor().key.as_ref();
-    if !matches!((key, &stored.key), (Some(now), Some(then)) if same_key(now, then)) {
+    let same = match (key, &stored.key) {
+        (Some(now), Some(then)) => same_key(now, then),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    if !same {
         let shown = |key: Option<&TypeTable>| key.map_or_else(|| "no key".to_owned(), describe);
         return Err(refuse(format!("the type of its key has changed from {} to {}", shown(stored.key.as_ref()), shown(key))));
     }
-    for state in &stored.states {
-        let Some(now) = operator.settings.states.iter().find(|now| now.name == state.name) else {
+    let keyed = stored.states.iter().map(|state| (state, &operator.settings.states));
+    let broadcast = &operator.settings.factory.descriptor().broadcast_states;
+    for (state, declared) in keyed.chain(stored.broadcast_states.iter().map(|state| (state, broadcast))) {
+        let Some(now) = declared.iter().find(|now| now.name == state.name) else {
             if missing == Missing::Dropped {
                 continue;
             }
@@ -208,12 +215,15 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
         for part in snapshot.operators {
             let Some(operator) = job.operators.iter().find(|operator| operator.uid == part.uid) else { continue };
             let stored = manifest.operators.iter().find(|state| state.uid == part.uid);
+            let broadcast = &operator.settings.factory.descriptor().broadcast_states;
             if let Some(place) = operators.get_mut(operator.node) {
                 let restored = place.get_or_insert_with(|| RestoredOperator {
-                    states: stored.map(|stored| ids(&stored.states, &operator.settings)).unwrap_or_default(),
+                    states: stored.map(|stored| ids(&stored.states, &operator.settings.states)).unwrap_or_default(),
+                    broadcast_states: stored.map(|stored| ids(&stored.broadcast_states, broadcast)).unwrap_or_default(),
                     ..RestoredOperator::default()
                 });
                 restored.passes.extend(part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))));
+                restored.broadcast.extend_from_slice(part.broadcast);
                 restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
             }
         }
@@ -229,8 +239,8 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
 }
 
 /// Today's id of each stored state, by name.
-fn ids(stored: &[StoredState], settings: &OperatorSettings) -> Vec<Option<u8>> {
-    let id = |state: &StoredState| settings.states.iter().position(|now| now.name == state.name).and_then(|id| u8::try_from(id).ok());
+fn ids(stored: &[StoredState], declared: &[StateDescriptor]) -> Vec<Option<u8>> {
+    let id = |state: &StoredState| declared.iter().position(|now| now.name == state.name).and_then(|id| u8::try_from(id).ok());
     stored.iter().map(id).collect()
 }
 

@@ -191,6 +191,17 @@ pub struct Watermark {
     pub bounded_out_of_orderness: i64,
     /// After how long without records a split no longer holds the watermark back; `None`: never.
     pub idle_timeout: Option<i64>,
+    /// With which other sources the source stays together in event time.
+    pub alignment: Option<Alignment>,
+}
+
+/// A source that waits for others that are behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// The name of the group of sources.
+    pub group: String,
+    /// How far, in milliseconds, the source may be ahead of the slowest one of the group.
+    pub max_drift: i64,
 }
 
 /// One output of a source or operator, as an input of something else.
@@ -211,6 +222,8 @@ pub struct Operator {
     pub uid: At<String>,
     /// The streams that it reads, all of one type.
     pub inputs: Vec<Stream>,
+    /// The streams whose records reach every subtask, all of one type.
+    pub broadcast: Vec<Stream>,
     /// The paths of the fields that make the key; `None`: the operator has no keys.
     pub key_by: Option<At<Vec<At<String>>>>,
     /// The component's file.
@@ -263,10 +276,30 @@ pub enum TableRows {
 pub struct StateOverride {
     /// The state's name.
     pub name: At<String>,
-    /// The time to live in milliseconds.
-    pub ttl: Option<i64>,
+    /// The time to live; `None`: as declared.
+    pub ttl: Option<Ttl>,
     /// What renews it.
     pub ttl_update: Option<TtlUpdate>,
+}
+
+/// How long what a state holds lives after it was last renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// For so many milliseconds.
+    After(i64),
+    /// For ever, whatever the component declares.
+    Never,
+}
+
+impl Ttl {
+    /// Milliseconds, or nothing if it lives for ever.
+    #[must_use]
+    pub fn millis(self) -> Option<i64> {
+        match self {
+            Self::After(millis) => Some(millis),
+            Self::Never => None,
+        }
+    }
 }
 
 /// What follows a record that a component cannot handle.

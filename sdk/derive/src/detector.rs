@@ -11,7 +11,8 @@ const MOST_FIELDS: usize = 200;
 
 pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
     let fields = fields_of(input)?;
-    let (name, version) = names(input)?;
+    let Options { name, version, broadcast } = options(input)?;
+    check_broadcast(&fields, broadcast)?;
     let detector = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     let handles = || fields.iter().filter(|field| !field.skip);
@@ -19,6 +20,13 @@ pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
     let options: Vec<_> = handles().map(HandleField::options).collect();
     let skipped = fields.iter().filter(|field| field.skip).map(|field| field.ident);
     let states = handles().filter(|field| field.kind == Some(Kind::State)).map(|field| field.ty);
+    let takes_broadcast = broadcast.then(|| {
+        quote! {
+            fn broadcast() -> ::std::option::Option<::tidemill_sdk::expansion::BroadcastInput<Self>> {
+                ::std::option::Option::Some(::std::default::Default::default())
+            }
+        }
+    });
     Ok(quote! {
         #[automatically_derived]
         impl #impl_generics ::tidemill_sdk::Detector for #detector #type_generics #where_clause {
@@ -29,6 +37,8 @@ pub(crate) fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
                 #(::tidemill_sdk::expansion::is_state::<#states>();)*
                 #(<#types as ::tidemill_sdk::expansion::Handle>::describe(&#options, descriptor);)*
             }
+
+            #takes_broadcast
 
             fn create(ids: &mut ::tidemill_sdk::expansion::Ids<'_>) -> ::std::result::Result<Self, ::std::string::String> {
                 ::std::result::Result::Ok(Self {
@@ -68,6 +78,7 @@ struct HandleField<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     State,
+    Broadcast,
     Output,
     Table,
     Parameters,
@@ -88,8 +99,11 @@ impl HandleField<'_> {
     }
 
     fn add(&mut self, kind: Kind, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
-        self.kind = Some(kind);
-        let state = kind == Kind::State;
+        let broadcast = self.kind == Some(Kind::Broadcast);
+        if !broadcast {
+            self.kind = Some(kind);
+        }
+        let state = kind == Kind::State && !broadcast;
         if meta.path.is_ident("name") {
             self.name = meta.value()?.parse()?;
         } else if state && meta.path.is_ident("ttl") {
@@ -103,6 +117,8 @@ impl HandleField<'_> {
             };
         } else if kind == Kind::Table && meta.path.is_ident("optional") {
             self.optional = true;
+        } else if broadcast {
+            return Err(meta.error("a broadcast state has the option `name`, and no time to live"));
         } else if state {
             return Err(meta.error("a state has the options `name`, `ttl` and `ttl_update`"));
         } else if kind == Kind::Table {
@@ -160,6 +176,7 @@ fn kind_of(ty: &Type) -> Option<Kind> {
     let Type::Path(path) = ty else { return None };
     match path.path.segments.last()?.ident.to_string().as_str() {
         "ValueState" | "ListState" | "MapState" | "ReducingState" | "AggregatingState" => Some(Kind::State),
+        "BroadcastState" => Some(Kind::Broadcast),
         "SideOutput" => Some(Kind::Output),
         "Table" => Some(Kind::Table),
         "Parameters" => Some(Kind::Parameters),
@@ -191,24 +208,47 @@ fn unique(fields: &[HandleField<'_>]) -> syn::Result<()> {
     Ok(())
 }
 
-/// The detector's name and version.
-fn names(input: &DeriveInput) -> syn::Result<(TokenStream, TokenStream)> {
+/// Broadcast state is written by broadcast records only, so it needs such an input.
+fn check_broadcast(fields: &[HandleField<'_>], broadcast: bool) -> syn::Result<()> {
+    let state = fields.iter().find(|field| !field.skip && field.kind == Some(Kind::Broadcast));
+    match state {
+        Some(state) if !broadcast => Err(Error::new_spanned(
+            state.ty,
+            "mark the detector #[detector(broadcast)] and implement KeyedBroadcastProcessFunction: a broadcast state is written by its records",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What the attributes of the detector say.
+struct Options {
+    name: TokenStream,
+    version: TokenStream,
+    broadcast: bool,
+}
+
+fn options(input: &DeriveInput) -> syn::Result<Options> {
     let (mut name, mut version) = (quote!(::std::env!("CARGO_PKG_NAME")), quote!(::std::env!("CARGO_PKG_VERSION")));
+    let mut broadcast = false;
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("detector")) {
         attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("broadcast") {
+                broadcast = true;
+                return Ok(());
+            }
             let target = if meta.path.is_ident("name") {
                 &mut name
             } else if meta.path.is_ident("version") {
                 &mut version
             } else {
-                return Err(meta.error("a detector has the options `name` and `version`"));
+                return Err(meta.error("a detector has the options `name`, `version` and `broadcast`"));
             };
             let text: LitStr = meta.value()?.parse()?;
             *target = quote!(#text);
             Ok(())
         })?;
     }
-    Ok((name, version))
+    Ok(Options { name, version, broadcast })
 }
 
 /// Milliseconds of a duration such as `30m`.

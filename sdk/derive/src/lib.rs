@@ -19,8 +19,9 @@ pub fn derive_schema(input: TokenStream) -> TokenStream {
 
 /// Makes a struct of handles a detector.
 ///
-/// On the struct: `#[detector(name = "..", version = "..")]`, by default the package's. On a state: `#[state(name = "..", ttl = "3d",
-/// ttl_update = "on_read_and_write")]`; on a side output `#[output(name = "..")]`, on a table `#[table(name = "..", optional)]`; names are by default
+/// On the struct: `#[detector(name = "..", version = "..")]`, by default the package's, and `broadcast` for a detector with a broadcast
+/// input. On a state: `#[state(name = "..", ttl = "3d", ttl_update = "on_read_and_write")]`; on a side output `#[output(name = "..")]`, on a
+/// table `#[table(name = "..", optional)]`; names are by default
 /// the field's. On a field that is no handle: `#[detector(skip)]`.
 #[proc_macro_derive(Detector, attributes(detector, state, output, table))]
 pub fn derive_detector(input: TokenStream) -> TokenStream {

@@ -55,7 +55,15 @@ fn detectors_that_make_no_sense_are_refused_with_advice() {
             ("struct A { main: SideOutput<i64> }", "`main` is the lane of `Output`: name the side output otherwise"),
             ("struct A { b: Parameters<C>, d: Parameters<C> }", "a detector has one field of type Parameters"),
             ("struct A { b: MapState<C, D>, #[state(name = \"b\")] d: ValueState<C> }", "the name `b` is taken by the field `b`"),
-            ("#[detector(title = \"a\")] struct A {}", "a detector has the options `name` and `version`"),
+            ("#[detector(title = \"a\")] struct A {}", "a detector has the options `name`, `version` and `broadcast`"),
+            (
+                "struct A { b: BroadcastState<C, D> }",
+                "mark the detector #[detector(broadcast)] and implement KeyedBroadcastProcessFunction",
+            ),
+            (
+                "#[detector(broadcast)] struct A { #[state(ttl = \"3d\")] b: BroadcastState<C, D> }",
+                "a broadcast state has the option `name`",
+            ),
             ("struct A { #[detector(skipped)] b: u8 }", "the only option here is `skip`"),
         ],
     );

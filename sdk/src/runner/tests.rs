@@ -282,7 +282,7 @@ fn output_has_the_records_timestamp_or_none() {
 }
 
 /// A host that has nothing.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Host for Nothing {
     fn get_entry(&mut self, _: u32, _: u8, _: &[u8]) -> Option<Vec<u8>> {
@@ -290,6 +290,14 @@ impl Host for Nothing {
     }
 
     fn scan_entries(&mut self, _: u32, _: u8, _: Option<&[u8]>, _: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+        Vec::new()
+    }
+
+    fn get_broadcast_entry(&mut self, _: u8, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn scan_broadcast_entries(&mut self, _: u8, _: Option<&[u8]>, _: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
         Vec::new()
     }
 

@@ -5,6 +5,7 @@
 //! job spec to say, which the guest does not see.
 
 mod aggregating;
+mod broadcast;
 mod cells;
 mod list;
 mod map;
@@ -12,6 +13,7 @@ mod reducing;
 mod value;
 
 pub use aggregating::{AggregateFunction, AggregatingState, MergingAggregateFunction};
+pub use broadcast::BroadcastState;
 pub use list::ListState;
 pub use map::MapState;
 pub use reducing::{ReduceFunction, ReducingState};

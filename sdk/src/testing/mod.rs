@@ -152,6 +152,26 @@ impl<D: KeyedProcessFunction> Harness<D> {
         if self.waiting.len() < self.batch_rows { Ok(()) } else { self.flush() }
     }
 
+    /// Processes a broadcast record, after the records that wait for a full batch.
+    ///
+    /// # Errors
+    /// The record does not encode, or a batch failed.
+    pub fn broadcast(&mut self, timestamp: impl Into<Option<i64>>, element: &impl Serialize) -> Result<(), BatchFailure> {
+        self.flush()?;
+        let (timestamp, mut payload) = (timestamp.into(), BlobsBuf::default());
+        encode::append(element, &mut payload.bytes).map_err(BatchFailure::Fatal)?;
+        payload.finish();
+        let (times, timed) = ([timestamp.unwrap_or(0)], [u8::from(timestamp.is_some())]);
+        let elements = Elements { slot: &[], timestamp: &times, timed: &timed, payload: payload.view() };
+        let prefetched = Prefetched::new(&mut self.store, BlobsBuf::default());
+        let (values, entries) = prefetched.columns();
+        let batch = prefetched.batch(self.watermark, self.clock, &values, &entries);
+        self.runner.process_broadcast_elements(&batch, &elements, &mut self.store, &mut self.effects)?;
+        self.store.apply_broadcast(&std::mem::take(&mut self.effects.writes));
+        self.apply();
+        Ok(())
+    }
+
     /// Raises the watermark and fires what is due; a lower or the same one does nothing.
     ///
     /// # Errors

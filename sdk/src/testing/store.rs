@@ -14,6 +14,8 @@ pub(super) struct Store {
     pub(super) states: Vec<StateDescriptor>,
     /// By state, key and entry key; a value's entry key is empty, a list's is the index.
     pub(super) items: BTreeMap<(u8, Vec<u8>, Vec<u8>), Item>,
+    /// The broadcast states, by state and entry key.
+    pub(super) broadcast: BTreeMap<(u8, Vec<u8>), Vec<u8>>,
     pub(super) tables: BTreeMap<(u8, Vec<u8>), Vec<u8>>,
     pub(super) log: Vec<(Level, String)>,
     pub(super) whole_entries: usize,
@@ -34,6 +36,7 @@ impl Store {
         Self {
             states: descriptor.states.clone(),
             items: BTreeMap::new(),
+            broadcast: BTreeMap::new(),
             tables: BTreeMap::new(),
             log: Vec::new(),
             whole_entries: 64,
@@ -44,6 +47,18 @@ impl Store {
 
     pub(super) fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// Applies what broadcast records write.
+    pub(super) fn apply_broadcast(&mut self, writes: &Writes) {
+        for (row, (op, &state)) in writes.op.iter().zip(&writes.state).enumerate() {
+            let entry = (state, writes.entry.get(row).to_vec());
+            match *op {
+                write_op::PUT_ENTRY => _ = self.broadcast.insert(entry, writes.value.get(row).to_vec()),
+                write_op::REMOVE_ENTRY => _ = self.broadcast.remove(&entry),
+                _ => self.broadcast.retain(|(other, _), _| *other != state),
+            }
+        }
     }
 
     pub(super) fn apply(&mut self, writes: &Writes) {
@@ -104,6 +119,15 @@ impl Host for Store {
     fn scan_entries(&mut self, slot: u32, state: u8, after: Option<&[u8]>, limit: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
         let all = self.of(state, self.keys.get(slot as usize)).filter(|(entry, _)| after.is_none_or(|after| *entry > after));
         all.take(limit as usize).map(|(entry, bytes)| (entry.to_vec(), bytes.to_vec())).collect()
+    }
+
+    fn get_broadcast_entry(&mut self, state: u8, key: &[u8]) -> Option<Vec<u8>> {
+        self.broadcast.get(&(state, key.to_vec())).cloned()
+    }
+
+    fn scan_broadcast_entries(&mut self, state: u8, after: Option<&[u8]>, limit: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let entries = self.broadcast.iter().filter(|((other, key), _)| *other == state && after.is_none_or(|after| key.as_slice() > after));
+        entries.take(limit as usize).map(|((_, key), value)| (key.clone(), value.clone())).collect()
     }
 
     fn lookup(&mut self, table: u8, key: &[u8]) -> Option<Vec<u8>> {

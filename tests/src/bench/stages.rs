@@ -15,7 +15,7 @@ use tidemill_core::disk::Disk;
 use tidemill_core::exchange::{ByKey, Edge, Element, Outputs, Receiver, channel};
 use tidemill_core::operator::{BATCH_ROWS, Env, Operator, OperatorSettings};
 use tidemill_core::sink::WriterTask;
-use tidemill_core::source::{Limit, Polled, SourceRows, Split, SplitReader};
+use tidemill_core::source::{Limit, Polled, SourceRows, SplitReader};
 use tidemill_core::time::Domain;
 use tidemill_core::worker::{Node, SourceSettings, WireKind};
 
@@ -32,7 +32,7 @@ pub fn run(spec: &Path, cache: &Path) -> Result<(), String> {
     let engine = GuestEngine::new().map_err(chain)?;
     let assembly = Assembly::load(&spec, &engine, Some(&ComponentCache::new(cache.to_owned()))).map_err(chain)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let job = assembly.job(KEY_GROUPS, &disk).map_err(chain)?;
+    let job = assembly.job(KEY_GROUPS, 0, &disk).map_err(chain)?;
     let mut line = Line::new(&job).map_err(chain)?;
     line.run(&job).map_err(chain)?;
     line.print();
@@ -75,6 +75,7 @@ impl Link {
             0,
             match kind {
                 WireKind::Forward => Edge::forward(sender),
+                WireKind::Broadcast => Edge::broadcast(vec![sender]),
                 WireKind::ByKey(encoder) => Edge::ByKey(ByKey::new(vec![sender], encoder.clone(), KEY_GROUPS)),
             },
         );
@@ -215,9 +216,9 @@ struct Files {
 
 impl Files {
     fn open(settings: &SourceSettings) -> tidemill_core::Result<Self> {
-        let names = settings.source.discover()?;
-        let splits = (0u32..).zip(names).map(|(id, name)| Split { id, name, position: 0, finished: false });
-        let open = splits.map(|split| Ok((settings.source.open(&split)?, i64::MIN))).collect::<tidemill_core::Result<_>>()?;
+        let mut splits = Vec::new();
+        settings.source.discover(&mut splits)?;
+        let open = splits.iter().map(|split| Ok((settings.source.open(split)?, i64::MIN))).collect::<tidemill_core::Result<_>>()?;
         Ok(Self { open, rows: SourceRows::default() })
     }
 

@@ -67,6 +67,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
         source: Arc::clone(&source) as _,
         timestamp: Some(FieldPath::resolve(&basket, "event_ts")?.as_timestamp()?),
         watermark: watermark::Strategy { bound: BOUND, idle_timeout: None },
+        alignment: None,
         max_rate: None,
         batch_rows: shape.source_rows,
         splits: Arc::default(),

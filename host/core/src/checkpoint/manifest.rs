@@ -78,6 +78,9 @@ pub struct OperatorState {
     pub key: Option<TypeTable>,
     /// Its states; a state's index is its id in the state files.
     pub states: Vec<StoredState>,
+    /// Its broadcast states, which have ids of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broadcast_states: Vec<StoredState>,
 }
 
 /// A state as it was stored.

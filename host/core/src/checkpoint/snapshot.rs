@@ -8,7 +8,8 @@
 //! | 9 | kind 0xFF and the XXH3 hash (u64) of everything before it |
 //!
 //! Kind 1 begins an operator: its uid. Kind 2: the event-time timer pass that the barrier interrupted (i64). Kind 3: a key group (u16) and
-//! its content as `state/layout.rs` lays it out; a block may be a base or, later, a delta, which the layout tells apart.
+//! its content as `state/layout.rs` lays it out; a block may be a base or, later, a delta, which the layout tells apart. Kind 4: the broadcast
+//! states as `state/broadcast.rs` lays them out, from the first worker only, since all hold the same.
 //!
 //! `TMSTATE1`, which is still read, has lengths of 4 bytes.
 
@@ -22,6 +23,7 @@ const MAGIC_1: &[u8; 8] = b"TMSTATE1";
 const OPERATOR: u8 = 1;
 const PASS: u8 = 2;
 const GROUP: u8 = 3;
+const BROADCAST: u8 = 4;
 const END: u8 = 0xFF;
 
 /// Writes a state file.
@@ -46,6 +48,11 @@ impl SnapshotWriter {
         if let Some(horizon) = pass {
             self.block(PASS, &[&horizon.0.to_le_bytes()]);
         }
+    }
+
+    /// Adds the operator's broadcast states.
+    pub fn broadcast(&mut self, content: &[u8]) {
+        self.block(BROADCAST, &[content]);
     }
 
     /// Adds a key group.
@@ -90,6 +97,8 @@ pub struct OperatorSnapshot<'a> {
     pub pass: Option<Timestamp>,
     /// The key groups.
     pub groups: Vec<(KeyGroup, &'a [u8])>,
+    /// The broadcast states; empty if there are none, or another worker has written them.
+    pub broadcast: &'a [u8],
 }
 
 impl<'a> Snapshot<'a> {
@@ -122,12 +131,16 @@ impl<'a> Snapshot<'a> {
         let (mut content, after) = rest.split_at_checked(len)?;
         *rest = after;
         match kind {
-            OPERATOR => self.operators.push(OperatorSnapshot { uid: std::str::from_utf8(content).ok()?, pass: None, groups: Vec::new() }),
+            OPERATOR => {
+                let uid = std::str::from_utf8(content).ok()?;
+                self.operators.push(OperatorSnapshot { uid, pass: None, groups: Vec::new(), broadcast: &[] });
+            }
             PASS => self.operators.last_mut()?.pass = Some(Timestamp(i64::from_le_bytes(take(&mut content)?))),
             GROUP => {
                 let group = KeyGroup(u16::from_le_bytes(take(&mut content)?));
                 self.operators.last_mut()?.groups.push((group, content));
             }
+            BROADCAST => self.operators.last_mut()?.broadcast = content,
             _ => return None,
         }
         Some(())
@@ -162,15 +175,16 @@ mod tests {
         writer.group(KeyGroup(64), b"abc");
         writer.group(KeyGroup(65), b"");
         writer.operator("second", None);
+        writer.broadcast(b"rules");
         writer.finish()
     }
 
     #[test]
     fn what_is_written_is_read() {
         let bytes = sample();
-        let first =
-            OperatorSnapshot { uid: "first", pass: Some(Timestamp(-5)), groups: vec![(KeyGroup(64), &b"abc"[..]), (KeyGroup(65), b"")] };
-        let second = OperatorSnapshot { uid: "second", pass: None, groups: vec![] };
+        let groups = vec![(KeyGroup(64), &b"abc"[..]), (KeyGroup(65), b"")];
+        let first = OperatorSnapshot { uid: "first", pass: Some(Timestamp(-5)), groups, broadcast: b"" };
+        let second = OperatorSnapshot { uid: "second", pass: None, groups: vec![], broadcast: b"rules" };
         assert_eq!(Snapshot::parse(&bytes).unwrap(), Snapshot { checkpoint: 7, worker: 1, operators: vec![first, second] });
     }
 

@@ -1,5 +1,7 @@
 //! What happens when a call fails.
 
+use tidemill_wit::descriptor::Descriptor;
+
 use super::{Env, Operator};
 use crate::batch::{Batch, Origin};
 use crate::detector::Failure;
@@ -105,8 +107,14 @@ impl Operator {
             let at = self.record_of(origin);
             return Err(Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid)));
         }
+        if batch.broadcast && self.subtask > 0 {
+            // All subtasks find the same record bad: one letter is enough.
+            return Ok(());
+        }
         let place = self.settings.splits.place(origin);
-        let value = json_text(&self.settings.factory.descriptor().input, batch.payload.get(row));
+        let Descriptor { input, broadcast, .. } = self.settings.factory.descriptor();
+        let taken = broadcast.as_ref().filter(|_| batch.broadcast).unwrap_or(input);
+        let value = json_text(taken, batch.payload.get(row));
         let (source, position) = place.unzip();
         self.dead_letter(
             &DeadLetter {

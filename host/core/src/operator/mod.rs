@@ -21,13 +21,15 @@ use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
 use crate::effects::{Effects, Shape};
 use crate::exchange::Outputs;
-use crate::state::{DueTimers, KeyedState};
+use crate::state::{BroadcastStates, DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
 use crate::{Result, schema};
 
 /// One subtask of an operator: a detector instance with its keyed state and timers.
 pub struct Operator {
     settings: Arc<OperatorSettings>,
+    /// The index of the subtask.
+    subtask: u32,
     detector: Box<dyn Detector>,
     reads: Reads,
     slots: slots::SlotTable,
@@ -56,7 +58,7 @@ pub struct Env<'a> {
 }
 
 impl Operator {
-    /// A subtask with the given state.
+    /// A subtask with the given state, the first one.
     ///
     /// # Errors
     /// The detector cannot be opened.
@@ -66,12 +68,14 @@ impl Operator {
         let with_entries = states.iter().filter(|state| state.kind.has_entries()).count();
         let prefetched =
             Prefetched { values: vec![Default::default(); states.len() - with_entries], entries: vec![Default::default(); with_entries] };
-        let reads = Reads { state, tables: Arc::clone(&settings.tables), ..Reads::default() };
+        let broadcast = BroadcastStates::new(settings.broadcast_kinds.len());
+        let reads = Reads { state, broadcast, tables: Arc::clone(&settings.tables), ..Reads::default() };
         Ok(Self {
             row_pace: Pace::new(settings.batch_rows),
             timer_pace: Pace::new(settings.batch_rows),
             timers_singly: false,
             settings,
+            subtask: 0,
             detector,
             reads,
             slots: slots::SlotTable::default(),
@@ -87,6 +91,12 @@ impl Operator {
         })
     }
 
+    /// The same as the subtask with this index. Only the first one tells of bad broadcast records, which all of them see.
+    #[must_use]
+    pub fn as_subtask(self, subtask: u32) -> Self {
+        Self { subtask, ..self }
+    }
+
     /// Removes some of what has expired, while there is nothing else to do.
     ///
     /// # Errors
@@ -97,8 +107,11 @@ impl Operator {
 
     /// Calls the detector with the records `rows` and applies the effects.
     fn call_elements(&mut self, batch: &Batch, rows: std::ops::Range<usize>, env: &mut Env<'_>) -> Result<usize, CallError> {
-        if self.settings.keyed {
+        let keyed = self.settings.keyed && !batch.broadcast;
+        if keyed {
             self.slots.assign(batch, rows.clone(), self.settings.max_parallelism, &mut self.reads.slots);
+        } else {
+            slots::unshared(&mut self.reads.slots);
         }
         let len = rows.len();
         let whole = rows == (0..batch.len());
@@ -108,15 +121,22 @@ impl Operator {
         }
         let slots = self.before_call(env.now)?;
         let elements = Elements {
-            slot: if self.settings.keyed { &self.slots.slot } else { &[] },
+            slot: if keyed { &self.slots.slot } else { &[] },
             timestamp: batch.timestamp.get(rows.clone()).unwrap_or(&[]),
             timed: batch.timed.get(rows.clone()).unwrap_or(&[]),
             payload: if whole { batch.payload.view() } else { self.elements.view() },
         };
         let context = call_context(self.watermark, env.now, &slots, &self.prefetched);
-        let outcome = self.detector.process_elements(&context, &elements, &mut self.reads, &mut self.effects);
+        let outcome = if batch.broadcast {
+            self.detector.process_broadcast_elements(&context, &elements, &mut self.reads, &mut self.effects)
+        } else {
+            self.detector.process_elements(&context, &elements, &mut self.reads, &mut self.effects)
+        };
         drop(slots);
-        let consumed = self.after_call(outcome, len)?;
+        let consumed = self.after_call(outcome, len, batch.broadcast)?;
+        if batch.broadcast {
+            self.reads.broadcast.apply(&std::mem::take(&mut self.effects.writes));
+        }
         self.apply(env, |row| batch.origin.get(rows.start + row).copied().unwrap_or(Origin::NONE))?;
         self.row_pace.after(len, self.weight());
         Ok(consumed)
@@ -194,7 +214,7 @@ impl Operator {
         let timers = Timers { domain, slot: &due.slot, timestamp: &due.timestamp, horizon: due.horizon };
         let outcome = self.detector.on_timers(&context, &timers, &mut self.reads, &mut self.effects);
         drop(slots);
-        let consumed = self.after_call(outcome, due.slot.len())?;
+        let consumed = self.after_call(outcome, due.slot.len(), false)?;
         self.reads.state.remove_timers(domain, due, consumed)?;
         self.metrics.timers_fired += consumed as u64;
         self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))?;
@@ -217,14 +237,15 @@ impl Operator {
     }
 
     /// Everything that a guest answers is checked here, before any of it is used.
-    fn after_call(&mut self, outcome: Result<u32, Failure>, rows: usize) -> Result<usize, Failure> {
+    fn after_call(&mut self, outcome: Result<u32, Failure>, rows: usize, broadcast: bool) -> Result<usize, Failure> {
         let consumed = outcome? as usize;
         self.deadlines_in_a_row = 0;
         if consumed == 0 || consumed > rows {
             return Err(Failure::Trap(format!("the component says that it consumed {consumed} of {rows} rows")));
         }
         let slots = if self.settings.keyed { self.reads.slots.len() } else { 0 };
-        let shape = Shape { rows, slots, states: &self.settings.kinds, lanes: self.settings.lanes.len() };
+        let states = if broadcast { &self.settings.broadcast_kinds } else { &self.settings.kinds };
+        let shape = Shape { rows, slots, states, lanes: self.settings.lanes.len(), broadcast };
         self.effects.check(&shape).map_err(|reason| Failure::Trap(format!("the component's answer is not valid: {reason}")))?;
         for (&lane, payload) in self.effects.outputs.lane.iter().zip(self.effects.outputs.payload.view().iter()) {
             let Some(lane) = self.settings.lanes.get(usize::from(lane)) else { continue };
@@ -261,6 +282,11 @@ impl Operator {
     /// The subtask's state, for snapshots and restores.
     pub fn state(&mut self) -> &mut dyn KeyedState {
         self.reads.state.as_mut()
+    }
+
+    /// The subtask's broadcast states, for snapshots and restores.
+    pub fn broadcast_state(&mut self) -> &mut BroadcastStates {
+        &mut self.reads.broadcast
     }
 
     /// The time of the next processing-time timer.

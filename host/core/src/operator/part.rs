@@ -41,7 +41,7 @@ impl Operator {
     /// difference how many parts the batch takes.
     pub fn begin(&mut self, batch: &Batch, now: Timestamp) -> Cursor {
         self.metrics.records_in += batch.len() as u64;
-        let late = |row: &usize| batch.time_of(*row).is_some_and(|time| time <= self.watermark.0);
+        let late = |row: &usize| !batch.broadcast && batch.time_of(*row).is_some_and(|time| time <= self.watermark.0);
         self.metrics.late_records += (0..batch.len()).filter(late).count() as u64;
         Cursor { rows: 0..batch.len(), bad: None, singly: false, now }
     }

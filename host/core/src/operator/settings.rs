@@ -40,6 +40,7 @@ pub struct OperatorSettings {
     pub observer: Option<Arc<dyn Observer>>,
     pub(super) lanes: Vec<LaneDescriptor>,
     pub(super) kinds: Vec<StateKind>,
+    pub(super) broadcast_kinds: Vec<StateKind>,
 }
 
 impl OperatorSettings {
@@ -52,6 +53,7 @@ impl OperatorSettings {
             keyed: descriptor.key.is_some(),
             lanes: descriptor.lanes.clone(),
             kinds: kinds(&descriptor.states),
+            broadcast_kinds: kinds(&descriptor.broadcast_states),
             states: descriptor.states.clone(),
             factory,
             parameters,

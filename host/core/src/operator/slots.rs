@@ -52,7 +52,7 @@ impl SlotTable {
 }
 
 /// The keys, empty and unshared: a call may have kept a reference, then new ones are made.
-fn unshared(keys: &mut Arc<SlotKeys>) -> &mut SlotKeys {
+pub(super) fn unshared(keys: &mut Arc<SlotKeys>) -> &mut SlotKeys {
     if Arc::get_mut(keys).is_none() {
         *keys = Arc::default();
     }

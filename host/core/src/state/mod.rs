@@ -1,5 +1,6 @@
 //! Keyed state and timers of one operator's subtask, behind one trait.
 
+mod broadcast;
 pub mod conformance;
 pub mod layout;
 mod memory;
@@ -12,6 +13,7 @@ use crate::effects::{TimerOps, Writes};
 use crate::key_group::KeyGroup;
 use crate::time::{Domain, Timestamp};
 
+pub use broadcast::BroadcastStates;
 pub use memory::{MemoryBackend, MemoryState};
 
 /// A slot's entries of a list or map are prefetched whole up to this number.

@@ -1,10 +1,12 @@
 //! Makes the workers of a job from its graph.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::{OperatorTask, SinkTask, SourceSettings, SourceTask, Task, Worker};
 use crate::Result;
+use crate::drift::{Group, Member};
 use crate::exchange::{ByKey, Edge, Observed, Outputs, Receiver, channel};
 use crate::key_group::{KeyGroup, range_of};
 use crate::operator::{Operator, OperatorSettings};
@@ -52,6 +54,8 @@ pub enum WireKind {
     Forward,
     /// The one that owns the record's key group.
     ByKey(KeyEncoder),
+    /// All: the receiver's broadcast input.
+    Broadcast,
 }
 
 /// What workers start from.
@@ -82,6 +86,10 @@ pub struct RestoredOperator {
     pub groups: Vec<(KeyGroup, Vec<u8>)>,
     /// Today's id of each state in the snapshot; `None` drops it.
     pub states: Vec<Option<u8>>,
+    /// The broadcast states, of which every subtask gets a copy.
+    pub broadcast: Vec<u8>,
+    /// Today's id of each broadcast state in the snapshot; `None` drops it.
+    pub broadcast_states: Vec<Option<u8>>,
 }
 
 /// Makes one worker per waker.
@@ -90,6 +98,7 @@ pub struct RestoredOperator {
 /// A component, split, sink or state cannot be opened or restored.
 pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
     let mut ports = connect(graph, setup);
+    let groups = drift_groups(graph, setup.wakers.len());
     let mut workers = Vec::with_capacity(setup.wakers.len());
     for (subtask, ports) in (0u32..).zip(&mut ports) {
         let mut tasks = Vec::with_capacity(graph.nodes.len());
@@ -98,7 +107,8 @@ pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
                 Node::Source(settings) => {
                     let splits = setup.splits.get(settings.index as usize).map_or(&[][..], Vec::as_slice);
                     let mine = splits.iter().filter(|split| owns_split(split.id, subtask, setup)).cloned().collect();
-                    Task::Source(Box::new(SourceTask::new(Arc::clone(settings), mine, port.outputs)?))
+                    let member = member(&groups, index, settings, subtask);
+                    Task::Source(Box::new(SourceTask::new(Arc::clone(settings), mine, member, port.outputs)?))
                 }
                 Node::Operator(settings) => {
                     let restored = setup.restored.get(index).and_then(Option::as_ref);
@@ -127,6 +137,29 @@ fn observe(settings: &OperatorSettings, subtask: u32, outputs: &mut Outputs) {
     }
 }
 
+/// Sources that are aligned with each other: the nodes that belong to each group, by name.
+type DriftGroups<'a> = BTreeMap<&'a str, (Vec<usize>, Arc<Group>)>;
+
+fn drift_groups(graph: &Graph, workers: usize) -> DriftGroups<'_> {
+    let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        if let Node::Source(settings) = node
+            && let Some(alignment) = &settings.alignment
+        {
+            nodes.entry(&alignment.group).or_default().push(index);
+        }
+    }
+    nodes.into_iter().map(|(name, nodes)| (name, (nodes.clone(), Group::new(nodes.len() * workers)))).collect()
+}
+
+/// The place of a source's subtask in its group: every subtask of every source has its own.
+fn member(groups: &DriftGroups<'_>, node: usize, settings: &SourceSettings, subtask: u32) -> Option<Member> {
+    let alignment = settings.alignment.as_ref()?;
+    let (nodes, group) = groups.get(alignment.group.as_str())?;
+    let index = nodes.iter().position(|member| *member == node)? + nodes.len() * subtask as usize;
+    Some(group.member(index, alignment.max_drift))
+}
+
 /// Whether a worker reads a split: they are dealt out in turn.
 fn owns_split(split: u32, subtask: u32, setup: &WorkerSetup) -> bool {
     split as usize % setup.wakers.len().max(1) == subtask as usize
@@ -147,7 +180,12 @@ fn open_operator(
             .restore(*group, bytes, states)
             .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))?;
     }
-    let mut operator = Operator::new(Arc::clone(settings), state)?;
+    let mut operator = Operator::new(Arc::clone(settings), state)?.as_subtask(subtask);
+    if let Some(restored) = restored {
+        let states = &restored.broadcast_states;
+        let doing = || format!("restoring the broadcast state of operator {}", settings.uid);
+        operator.broadcast_state().restore(&restored.broadcast, states).map_err(|error| error.while_doing(doing()))?;
+    }
     let passes = restored.iter().flat_map(|restored| &restored.passes).filter(|(group, _)| mine.contains(&u32::from(group.0)));
     if let Some(horizon) = passes.map(|(_, horizon)| *horizon).max() {
         operator.begin_pass(Domain::Event, horizon);
@@ -181,6 +219,7 @@ fn connect(graph: &Graph, setup: &WorkerSetup) -> Vec<Vec<Ports>> {
                     let senders = setup.wakers.iter().enumerate().map(|(to, waker)| open(to, waker)).collect();
                     Edge::ByKey(ByKey::new(senders, encoder.clone(), graph.max_parallelism))
                 }
+                WireKind::Broadcast => Edge::broadcast(setup.wakers.iter().enumerate().map(|(to, waker)| open(to, waker)).collect()),
             };
             if let Some(port) = ports.get_mut(from).and_then(|ports| ports.get_mut(wire.from)) {
                 port.outputs.connect(wire.lane, edge);

@@ -18,7 +18,7 @@ pub use build::{Graph, Node, RestoredOperator, Wire, WireKind, WorkerSetup, buil
 pub use operator_task::OperatorTask;
 pub use sink_task::SinkTask;
 pub use snapshot::WorkerSnapshot;
-pub use source_task::{INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
+pub use source_task::{Alignment, INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
 
 use crate::exchange::Barrier;
 use crate::operator::Metrics;
@@ -265,3 +265,6 @@ pub struct OperatorStatistics {
     /// The watermark; [`Timestamp::MIN`] before the first.
     pub watermark: Timestamp,
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,12 @@ impl WorkerSnapshot {
                 // Only an event-time pass is stored: processing-time timers that are due fire after a restore anyway.
                 let pass = operator.pass().and_then(|(domain, horizon)| (domain == Domain::Event).then_some(horizon));
                 self.writer.operator(&operator.settings().uid.clone(), pass);
+                // All subtasks hold the same: once is enough.
+                if self.worker == 0 && !operator.broadcast_state().is_empty() {
+                    let mut content = Vec::new();
+                    operator.broadcast_state().snapshot(&mut content);
+                    self.writer.broadcast(&content);
+                }
                 let writer = &mut self.writer;
                 operator.state().snapshot(&mut |group, bytes| writer.group(group, bytes))?;
             }

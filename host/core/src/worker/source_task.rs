@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Events, SourceStatistics, Turn};
 use crate::batch::{Batch, Origin};
+use crate::drift::Member;
 use crate::exchange::{Barrier, Element, Outputs};
 use crate::rate::MaxRate;
 use crate::schema::FieldPath;
@@ -14,6 +15,8 @@ use crate::{Error, Result, Timestamp};
 
 /// How long a source without records waits before it looks again, in milliseconds.
 const POLL_INTERVAL: i64 = 20;
+/// The same for a source whose rate is used up, or that has to wait for others.
+const PAUSE_INTERVAL: i64 = 1;
 /// How many bytes of input one turn reads.
 const POLL_BYTES: usize = 512 * 1024;
 /// The lane of the valid records.
@@ -33,6 +36,8 @@ pub struct SourceSettings {
     pub timestamp: Option<FieldPath>,
     /// How watermarks follow.
     pub watermark: Strategy,
+    /// With which other sources it stays together in event time; `None`: with none.
+    pub alignment: Option<Alignment>,
     /// How many records a second all subtasks may read together; `None`: as many as they can.
     pub max_rate: Option<MaxRate>,
     /// How many records one turn reads.
@@ -41,9 +46,19 @@ pub struct SourceSettings {
     pub splits: Arc<SplitNames>,
 }
 
+/// The sources of a group do not run further ahead of the slowest of them than they are allowed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// The group's name.
+    pub group: String,
+    /// By how many milliseconds the source's watermark may be ahead of the slowest one in the group.
+    pub max_drift: i64,
+}
+
 /// The subtask of a source.
 pub struct SourceTask {
     settings: Arc<SourceSettings>,
+    member: Option<Member>,
     splits: Vec<OpenSplit>,
     watermarks: SplitWatermarks,
     outputs: Outputs,
@@ -62,14 +77,15 @@ struct OpenSplit {
 }
 
 impl SourceTask {
-    /// A subtask that reads the given splits from their positions on.
+    /// A subtask that reads the given splits from their positions on; a member of a group if the source is aligned with others.
     ///
     /// # Errors
     /// A split cannot be opened.
-    pub fn new(settings: Arc<SourceSettings>, splits: Vec<Split>, outputs: Outputs) -> Result<Self> {
+    pub fn new(settings: Arc<SourceSettings>, splits: Vec<Split>, member: Option<Member>, outputs: Outputs) -> Result<Self> {
         let mut task = Self {
-            watermarks: SplitWatermarks::new(settings.watermark, settings.source.bounded()),
+            watermarks: SplitWatermarks::new(settings.watermark),
             settings,
+            member,
             splits: Vec::new(),
             outputs,
             rows: SourceRows::default(),
@@ -104,26 +120,51 @@ impl SourceTask {
         if blocked || self.stopped || self.ended {
             return Ok(Turn::Waiting(None));
         }
-        self.tell_progress();
-        if self.settings.source.bounded() && self.splits.iter().all(|open| open.reader.is_none()) {
-            self.ended = true;
+        if self.is_finished() {
+            self.end();
             events.ended = true;
-            if self.watermarks.is_idle() {
-                // An idle channel's watermark would be ignored.
-                self.outputs.broadcast(&Element::Status(false));
-            }
-            self.outputs.broadcast(&Element::Watermark(Timestamp::MAX));
-            self.outputs.broadcast(&Element::End);
             return Ok(Turn::Worked);
+        }
+        self.tell_progress();
+        if let Some(member) = &self.member {
+            self.watermarks.pause_above(member.limit());
         }
         if now < self.quiet_until {
             return Ok(Turn::Waiting(Some(self.quiet_until)));
         }
-        if rows == 0 || !self.read_at_rate(now, rows)? {
-            self.quiet_until = now.plus(if rows == 0 { 1 } else { POLL_INTERVAL });
-            return Ok(Turn::Waiting(Some(self.quiet_until)));
+        if rows > 0 && self.read_at_rate(now, rows)? {
+            return Ok(Turn::Worked);
         }
-        Ok(Turn::Worked)
+        if rows > 0 && (0..self.splits.len()).any(|split| self.is_paused(split)) {
+            // The next step may find the others further on: it looks again.
+            return Ok(Turn::Waiting(Some(now.plus(PAUSE_INTERVAL))));
+        }
+        self.quiet_until = now.plus(if rows == 0 { PAUSE_INTERVAL } else { POLL_INTERVAL });
+        Ok(Turn::Waiting(Some(self.quiet_until)))
+    }
+
+    /// Whether everything has been read.
+    fn is_finished(&self) -> bool {
+        self.settings.source.bounded() && self.splits.iter().all(|open| open.reader.is_none())
+    }
+
+    /// Tells that no records come any more, and that the subtask holds nobody back.
+    fn end(&mut self) {
+        self.ended = true;
+        if let Some(member) = &self.member {
+            member.report(None);
+        }
+        if self.watermarks.is_idle() {
+            // An idle channel's watermark would be ignored.
+            self.outputs.broadcast(&Element::Status(false));
+        }
+        self.outputs.broadcast(&Element::Watermark(Timestamp::MAX));
+        self.outputs.broadcast(&Element::End);
+    }
+
+    /// Whether a split has to wait for others: it is too far ahead.
+    fn is_paused(&self, split: usize) -> bool {
+        self.watermarks.is_paused(split) && self.splits.get(split).is_some_and(|open| open.reader.is_some())
     }
 
     /// As [`read`](Self::read), with what the other subtasks leave of the rate.
@@ -139,8 +180,8 @@ impl SourceTask {
 
     /// Reads from the split furthest behind that has something. Returns whether one had.
     fn read(&mut self, rows: usize) -> Result<bool> {
-        let mut order: Vec<usize> =
-            (0..self.splits.len()).filter(|&index| self.splits.get(index).is_some_and(|open| open.reader.is_some())).collect();
+        let readable = |&index: &usize| self.splits.get(index).is_some_and(|open| open.reader.is_some()) && !self.is_paused(index);
+        let mut order: Vec<usize> = (0..self.splits.len()).filter(readable).collect();
         order.sort_by_key(|&index| (self.watermarks.of(index), index));
         for index in order {
             let Some(OpenSplit { split, reader: Some(reader) }) = self.splits.get_mut(index) else { continue };
@@ -148,21 +189,25 @@ impl SourceTask {
             let polled = reader.poll(Limit { rows, bytes: POLL_BYTES }, &mut self.rows)?;
             split.position = reader.position();
             let id = split.id;
+            if !self.rows.is_empty() {
+                // A change to active goes ahead of the records.
+                self.watermarks.resume(index);
+                self.tell_progress();
+                self.emit(index, id)?;
+            }
             if polled == Polled::End {
                 self.close(index);
             }
-            let watermark = self.rows.watermark.take();
-            if !self.rows.is_empty() {
-                self.emit(index, id)?;
-            }
-            if let Some(watermark) = watermark {
-                self.watermarks.punctuate(index, watermark);
+            if let Some(watermark) = self.rows.watermark.take() {
+                self.watermarks.advance(index, watermark);
             }
             if polled == Polled::Pending && self.rows.is_empty() {
                 self.watermarks.wait(index);
                 continue;
             }
-            self.tell_progress();
+            if !self.is_finished() {
+                self.tell_progress();
+            }
             return Ok(true);
         }
         Ok(false)
@@ -244,6 +289,9 @@ impl SourceTask {
                 Progress::Idle => Element::Status(true),
                 Progress::Active => Element::Status(false),
             });
+        }
+        if let Some(member) = &self.member {
+            member.report(self.watermarks.reached());
         }
     }
 

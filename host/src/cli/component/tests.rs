@@ -33,6 +33,8 @@ fn descriptor() -> Descriptor {
         ],
         lanes: vec![LaneDescriptor { name: "main".to_owned(), schema: TypeTable::of(Type::Bool) }],
         tables: vec![TableDescriptor { name: "opening".to_owned(), row: TypeTable::of(Type::I64), key: key(), optional: true }],
+        broadcast: Some(TypeTable::of(Type::U8)),
+        broadcast_states: vec![state("rules", StateKind::Map, Some(TypeTable::of(Type::String)), None)],
     }
 }
 
@@ -45,8 +47,10 @@ digest      sha256:abc
 key         (i64, string)
 input       string
 lanes       main: bool
+broadcast   u8
 states      level: value i64
             pending: map i64 -> i64, ttl 3d on_create_and_write
+            rules: broadcast map string -> i64
 tables      opening: (i64, string) -> i64, optional
 parameters  confirm: duration = 30m
             limit: i64
@@ -70,4 +74,5 @@ fn programs_see_the_same() {
     assert_eq!(shown["parameters"][0]["default"], 1_800_000);
     assert_eq!(shown["parameters"][1]["default"], serde_json::Value::Null);
     assert_eq!(shown["lanes"][0]["name"], "main");
+    assert_eq!((&shown["broadcast"], &shown["broadcast_states"][0]["key"]), (&"u8".into(), &"string".into()));
 }

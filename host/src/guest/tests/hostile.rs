@@ -1,6 +1,9 @@
 //! Guests that go over their limits or break the contract. Each must end in a failure in words, and leave the host as it was.
 
 use tidemill_core::detector::{DetectorFactory, Failure};
+use tidemill_core::effects::Writes;
+use tidemill_core::state::BroadcastStates;
+use tidemill_wit::descriptor::write_op;
 
 use super::super::WORKER_STACK;
 use super::wat::{ANSWER, Guest, ZEROS, all, emit, import, ok};
@@ -163,4 +166,50 @@ fn reads_of_what_is_not_there_are_refused() {
         "(call $scan-entries (i32.const 0) (i32.const 9) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const -1) (i32.const 20480))";
     traps(&guest(scan), "it read entries of state 9");
     traps(&guest("(call $lookup (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 20480))"), "lookup names table 0, but the call has 0");
+}
+
+#[test]
+fn broadcast_calls_are_bounded_like_others() {
+    let broadcast = |body: String| Guest { broadcast: body, items: emit(), ..Guest::default() };
+    let traps = |body: String, expected: &str| {
+        let text = trapped(Call::new().broadcast(&mut *open(&broadcast(body))));
+        assert!(text.contains(expected), "{text}");
+    };
+    assert_eq!(Call::new().broadcast(&mut *open(&broadcast(all()))), Ok(2));
+    traps("unreachable".to_owned(), "stopped itself");
+    traps(ok("(i32.const 3)"), "consumed 3 rows, but the call has 2");
+    let emit_once = format!("(call $emit (i32.const {ZEROS}))");
+    traps(format!("{emit_once} {emit_once} {}", all()), "it emitted twice in one call");
+}
+
+#[test]
+fn reads_of_broadcast_states_that_are_not_there_are_refused() {
+    let items =
+        [import("broadcast-state", "get-entry", "i32 i32 i32 i32"), import("broadcast-state", "scan-entries", "i32 i32 i32 i32 i32 i32")]
+            .concat();
+    let guest = |call: &str| Guest { items: items.clone(), ..elements(format!("{call} {}", all())) };
+    let get = |state: u32| guest(&format!("(call $get-entry (i32.const {state}) (i32.const 0) (i32.const 0) (i32.const {ANSWER}))"));
+    let mut call = Call::new();
+    call.reads.broadcast = BroadcastStates::new(1);
+    assert_eq!(call.elements(&mut *open(&get(0))), Ok(2));
+    let text = trapped(call.elements(&mut *open(&get(1))));
+    assert!(text.contains("it read broadcast state 1, but it declares 1"), "{text}");
+    let scan = "(call $scan-entries (i32.const 7) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const -1) (i32.const 20480))";
+    traps(&guest(scan), "it read broadcast state 7, but it declares 0");
+}
+
+#[test]
+fn a_scan_of_too_much_broadcast_state_ends_the_call() {
+    let items = import("broadcast-state", "scan-entries", "i32 i32 i32 i32 i32 i32");
+    let scan = "(call $scan-entries (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const -1) (i32.const 20480))";
+    let mut call = Call::new();
+    call.reads.broadcast = BroadcastStates::new(1);
+    let mut writes = Writes { op: vec![write_op::PUT_ENTRY; 3], state: vec![0; 3], slot: vec![0; 3], ..Writes::default() };
+    for entry in 0..3 {
+        writes.entry.push(&[entry]);
+        writes.value.push(&vec![0; 400 << 10]);
+    }
+    call.reads.broadcast.apply(&writes);
+    let text = trapped(call.elements(&mut *open(&Guest { items, ..elements(format!("{scan} {}", all())) })));
+    assert!(text.contains("gave more than 1 MiB: use a lower limit"), "{text}");
 }

@@ -59,6 +59,17 @@ impl Call {
         let elements = Elements { slot: &[0, 0], timestamp: &[10, 20], timed: &[1, 0], payload: payload.view() };
         detector.process_elements(&context, &elements, &mut self.reads, &mut self.effects)
     }
+
+    fn broadcast(&mut self, detector: &mut dyn Detector) -> Result<u32, Failure> {
+        let mut payload = BlobsBuf::default();
+        payload.push(b"one");
+        payload.push(b"two!");
+        let keys = BlobsBuf::default();
+        let context =
+            CallContext { watermark: Timestamp(5), processing_time: Timestamp(6), keys: keys.view(), prefetched: &self.prefetched };
+        let elements = Elements { slot: &[], timestamp: &[10, 20], timed: &[1, 0], payload: payload.view() };
+        detector.process_broadcast_elements(&context, &elements, &mut self.reads, &mut self.effects)
+    }
 }
 
 /// The text of a trap.

@@ -28,7 +28,7 @@ fn what_is_no_guest_is_refused_in_one_sentence() {
     refused(b"\0asm", "is cut short");
     refused(b"\0asm\x07\0\0\0", "is not valid WebAssembly");
     refused(&component("(module)"), "has no component type");
-    refused(&component("(component)"), "does not export describe, open, process-elements, on-timers");
+    refused(&component("(component)"), "does not export describe, open, process-elements, on-timers, process-broadcast-elements");
     refused(&embedded("(module (memory (export \"memory\") 1))", "keyed-process-function"), "does not fit its component type");
     refused(&component("(module (func (result i32)))"), "is not valid WebAssembly: type mismatch");
 }
@@ -49,7 +49,8 @@ fn a_contract_of_another_shape_is_refused() {
         (core instance $i (instantiate $m))
         (func $f (canon lift (core func $i "f")))
         (export "describe" (func $f)) (export "open" (func $f))
-        (export "process-elements" (func $f)) (export "on-timers" (func $f))"#;
+        (export "process-elements" (func $f)) (export "on-timers" (func $f))
+        (export "process-broadcast-elements" (func $f))"#;
     refused(
         &component(&format!("(component {exports})")),
         "does not fit the contract tidemill:process: type-checking export func `describe`",

@@ -23,6 +23,8 @@ pub(in crate::guest) struct Guest {
     pub(in crate::guest) open: String,
     /// The body of `process-elements`: gives the address of a `result<u32, failure>`. `$args` is the address of (context, elements).
     pub(in crate::guest) elements: String,
+    /// The body of `process-broadcast-elements`, as of `process-elements`.
+    pub(in crate::guest) broadcast: String,
     /// The kinds of the states.
     pub(in crate::guest) states: Vec<u8>,
 }
@@ -35,6 +37,7 @@ impl Default for Guest {
             describe: format!("(i32.const {DESCRIPTOR})"),
             open: format!("(i32.const {ZEROS})"),
             elements: all(),
+            broadcast: all(),
             states: Vec::new(),
         }
     }
@@ -68,7 +71,7 @@ impl Guest {
 
     /// The core module in text form.
     pub(in crate::guest) fn text(&self) -> String {
-        let Self { items, memory, describe, open, elements, states } = self;
+        let Self { items, memory, describe, open, elements, broadcast, states } = self;
         let data: String = descriptor(states).iter().map(|byte| format!("\\{byte:02x}")).collect();
         format!(
             r#"(module {items} {memory}
@@ -82,6 +85,8 @@ impl Guest {
             (func (export "open") (param $at i32) (param $len i32) (result i32) {open})
             (func $process (export "process-elements") (param $args i32) (result i32)
                 (global.set $top (i32.const 65536)) {elements})
+            (func (export "process-broadcast-elements") (param $args i32) (result i32)
+                (global.set $top (i32.const 65536)) {broadcast})
             (func (export "on-timers") (param i64 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (param $times i32) (param i64)
                 (result i32) {}))"#,
             ok("(local.get $times)")
@@ -99,17 +104,19 @@ pub(in crate::guest) fn embedded(text: &str, world: &str) -> Vec<u8> {
     module
 }
 
-/// The descriptor as it lies in memory at [`DESCRIPTOR`]: name, version and encoding, three types, then lists of states, lanes and tables.
+/// The descriptor as it lies in memory at [`DESCRIPTOR`]: name, version and encoding, three types, then lists of states, lanes and tables,
+/// the type of the broadcast input and one broadcast state.
 fn descriptor(states: &[u8]) -> Vec<u8> {
     let table = TypeTable::of(Type::I64).to_bytes();
     let count = u32::try_from(states.len()).unwrap();
-    let lane = DESCRIPTOR + 72;
+    let lane = DESCRIPTOR + 88;
     let first_state = lane + 16;
-    let mut tail = Tail { at: first_state + 48 * count, bytes: Vec::new() };
+    let mut tail = Tail { at: first_state + 48 * (count + 1), bytes: Vec::new() };
     let mut words: Vec<u32> = [&b"by-hand"[..], b"1", b"postcard", &table, &table, &table].iter().flat_map(|item| tail.put(item)).collect();
     words.extend([first_state, count, lane, 1, 0, 0]);
+    words.extend(tail.put(&table).into_iter().chain([first_state + 48 * count, 1]));
     words.extend(tail.put(b"main").into_iter().chain(tail.put(&table)));
-    for (index, &kind) in states.iter().enumerate() {
+    for (index, &kind) in states.iter().chain(&[2]).enumerate() {
         words.extend(tail.put(format!("s{index}").as_bytes()));
         words.push(u32::from(kind));
         words.extend(tail.put(&table));

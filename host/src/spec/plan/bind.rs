@@ -7,7 +7,7 @@ use tidemill_wit::schema::{Type, TypeTable};
 
 use super::{DEAD_LETTER, Edge, INVALID, MAIN, Part, Plan};
 use crate::spec::error::{At, Problems, SpecError};
-use crate::spec::job::{JobSpec, Operator};
+use crate::spec::job::{JobSpec, Operator, Ttl};
 use crate::spec::nearest::hint;
 
 /// What an edge carries.
@@ -59,12 +59,18 @@ fn output(plan: &Plan, edge: &Edge, descriptors: &HashMap<String, Descriptor>, p
 
 fn check_operator(operator: &Operator, descriptor: &Descriptor, problems: &mut Problems) {
     check_key(operator, descriptor, problems);
+    check_broadcast(operator, descriptor, problems);
     check_parameters(operator, &descriptor.parameters, problems);
     for state in &operator.states {
         let known = descriptor.states.iter().map(|state| &*state.name);
+        if descriptor.broadcast_states.iter().any(|known| known.name == state.name.value) {
+            problems.add(&state.name.at, format!("the state `{}` is a broadcast state, which has no ttl", state.name.value));
+            continue;
+        }
         check_name("state", &state.name, &descriptor.name, known, problems);
         let declared = descriptor.states.iter().find(|known| known.name == state.name.value);
-        if state.ttl_update.is_some() && state.ttl.is_none() && declared.is_some_and(|declared| declared.ttl.is_none()) {
+        let ttl = state.ttl.map_or_else(|| declared.and_then(|declared| declared.ttl), Ttl::millis);
+        if state.ttl_update.is_some() && ttl.is_none() && declared.is_some() {
             problems.add(&state.name.at, format!("`ttl_update` does nothing: the state `{}` has no ttl", state.name.value));
         }
     }
@@ -97,6 +103,19 @@ fn check_key(operator: &Operator, descriptor: &Descriptor, problems: &mut Proble
                 check_field("key_by", field, &descriptor.input, &descriptor.name, problems);
             }
         }
+    }
+}
+
+fn check_broadcast(operator: &Operator, descriptor: &Descriptor, problems: &mut Problems) {
+    match (operator.broadcast.first(), &descriptor.broadcast) {
+        (Some(stream), None) => {
+            problems.add(&stream.at, format!("the component `{}` takes no broadcast records: remove `broadcast`", descriptor.name));
+        }
+        (None, Some(_)) => {
+            let message = format!("the component `{}` takes broadcast records: name their streams under `broadcast`", descriptor.name);
+            problems.add(&operator.component.at, message);
+        }
+        (Some(_), Some(_)) | (None, None) => {}
     }
 }
 
@@ -150,7 +169,9 @@ fn check_timestamps(spec: &JobSpec, plan: &Plan, descriptors: &HashMap<String, D
         let Part::Source(source) = from.part else { continue };
         let timestamp = spec.sources.get(source).and_then(|source| source.timestamp.as_ref());
         if let (Some(timestamp), Some(descriptor)) = (timestamp, descriptors.get(&to.uid)) {
-            check_field("timestamp", timestamp, &descriptor.input, &descriptor.name, problems);
+            let taken = if edge.broadcast { descriptor.broadcast.as_ref() } else { Some(&descriptor.input) };
+            let Some(taken) = taken else { continue };
+            check_field("timestamp", timestamp, taken, &descriptor.name, problems);
         }
     }
 }

@@ -50,6 +50,13 @@ fn inputs(spec: &JobSpec, part: Part) -> &[Stream] {
     }
 }
 
+fn broadcast(spec: &JobSpec, part: Part) -> &[Stream] {
+    match part {
+        Part::Operator(index) => spec.operators.get(index).map(|operator| operator.broadcast.as_slice()).unwrap_or_default(),
+        Part::Source(_) | Part::Sink(_) => &[],
+    }
+}
+
 fn check_uids(spec: &JobSpec, parts: &[Part], problems: &mut Problems) {
     let mut seen: HashMap<&str, &Place> = HashMap::new();
     for uid in parts.iter().map(|part| uid(spec, *part)).filter(|uid| !uid.value.is_empty()) {
@@ -99,9 +106,13 @@ fn edges(spec: &JobSpec, parts: &[Part], complete: bool, problems: &mut Problems
     let mut edges = Vec::new();
     for (to, part) in parts.iter().enumerate() {
         let keyed = matches!(part, Part::Operator(index) if spec.operators.get(*index).is_some_and(|operator| operator.key_by.is_some()));
-        for stream in inputs(spec, *part) {
+        let inputs = inputs(spec, *part).iter().map(|stream| (stream, false));
+        for (stream, broadcast) in inputs.chain(broadcast(spec, *part).iter().map(|stream| (stream, true))) {
             match resolve(spec, parts, stream) {
-                Ok(from) => edges.push(Edge { from, lane: stream.lane.clone(), to, keyed, at: stream.at.clone() }),
+                Ok(from) => {
+                    let (lane, keyed, at) = (stream.lane.clone(), keyed && !broadcast, stream.at.clone());
+                    edges.push(Edge { from, lane, to, keyed, broadcast, at });
+                }
                 Err(_) if !complete => {}
                 Err(message) => problems.add(&stream.at, message),
             }

@@ -57,6 +57,8 @@ pub struct Edge {
     pub to: usize,
     /// Whether the receiver has keys, so that records are exchanged by key group.
     pub keyed: bool,
+    /// Whether the records reach every subtask of the receiver.
+    pub broadcast: bool,
     /// Where the receiver names the input.
     pub at: Place,
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::spec::Text;
 use crate::spec::error::{At, Place, Problems};
 use crate::spec::fields::{self, Fields};
-use crate::spec::job::{FileSink, FileSource, Format, Sink, SinkConnector, Source, SourceConnector, Watermark};
+use crate::spec::job::{Alignment, FileSink, FileSource, Format, Sink, SinkConnector, Source, SourceConnector, Watermark};
 use crate::spec::tree::Node;
 
 const FORMATS: &[(&str, Format)] = &[("json", Format::Json), ("csv", Format::Csv)];
@@ -17,16 +17,19 @@ pub(super) fn source(node: &Node, text: &Text<'_>, problems: &mut Problems) -> O
     let fields = Fields::of(node, "a source", &["uid", "file", "max_rate", "timestamp", "watermark"], problems)?;
     let file = fields.required("file", "the system that the source reads", problems);
     let timestamp = fields.read("timestamp", fields::text_at, problems);
-    let watermark = fields.get("watermark");
-    if let (Some(watermark), None) = (watermark, fields.get("timestamp")) {
-        problems.add(&watermark.at, "`watermark` does nothing without `timestamp`, the field that holds the event time");
+    let node = fields.get("watermark");
+    let watermark = node.map(|node| watermark(node, problems)).unwrap_or_default();
+    // A source without event times can be idle all the same, so that it does not hold others back for ever.
+    let only_idle = watermark == Watermark { idle_timeout: watermark.idle_timeout, ..Watermark::default() };
+    if let (Some(node), None, false) = (node, fields.get("timestamp"), only_idle && watermark.idle_timeout.is_some()) {
+        problems.add(&node.at, "`watermark` does nothing without `timestamp`, the field that holds the event time");
     }
     Some(Source {
         uid: super::uid(&fields, "source", problems),
         connector: SourceConnector::File(file_source(file, fields.at, text, problems)),
         max_rate: fields.read("max_rate", fields::whole(1), problems),
         timestamp,
-        watermark: watermark.map(|node| self::watermark(node, problems)).unwrap_or_default(),
+        watermark,
     })
 }
 
@@ -63,12 +66,28 @@ fn absolute_pattern(node: &Node, base: &Path) -> Result<String, String> {
 
 fn watermark(node: &Node, problems: &mut Problems) -> Watermark {
     let mut watermark = Watermark::default();
-    let known = ["bounded_out_of_orderness", "idle_timeout"];
+    let known = ["bounded_out_of_orderness", "idle_timeout", "align_with", "max_drift"];
     if let Some(fields) = Fields::of(node, "`watermark`", &known, problems) {
         fields.update("bounded_out_of_orderness", &mut watermark.bounded_out_of_orderness, fields::millis(0), problems);
         watermark.idle_timeout = fields.read("idle_timeout", fields::millis(1), problems);
+        watermark.alignment = alignment(&fields, problems);
     }
     watermark
+}
+
+fn alignment(fields: &Fields<'_>, problems: &mut Problems) -> Option<Alignment> {
+    let group = fields.read("align_with", super::name, problems);
+    if fields.get("align_with").is_none() {
+        if let Some(drift) = fields.get("max_drift") {
+            problems
+                .add(&drift.at, "`max_drift` does nothing without `align_with`, the name of a group of sources that wait for each other");
+        }
+        return None;
+    }
+    let why = "how far the source may be ahead of the slowest one of its group, such as 1m";
+    let drift = fields.required("max_drift", why, problems)?;
+    let max_drift = fields::value(drift, "max_drift", fields::millis(0), problems)?;
+    Some(Alignment { group: group?, max_drift })
 }
 
 pub(super) fn sink(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Sink> {

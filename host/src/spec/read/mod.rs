@@ -100,21 +100,25 @@ fn uid(fields: &Fields<'_>, what: &str, problems: &mut Problems) -> At<String> {
 /// The streams of the field `input`: `uid`, `uid.lane`, or a list of these.
 fn inputs(fields: &Fields<'_>, what: &str, problems: &mut Problems) -> Vec<Stream> {
     let why = format!("the source or operator, or UID.LANE, that the {what} reads");
-    let Some(node) = fields.required("input", &why, problems) else { return Vec::new() };
+    fields.required("input", &why, problems).map(|node| streams(node, "input", problems)).unwrap_or_default()
+}
+
+/// The streams of one field, which is there.
+fn streams(node: &Node, field: &str, problems: &mut Problems) -> Vec<Stream> {
     let nodes = match &node.value {
         Value::List(items) => items.as_slice(),
         _ => std::slice::from_ref(node),
     };
     if nodes.is_empty() {
-        problems.add(&node.at, "`input`: the list is empty; name at least one source or operator");
+        problems.add(&node.at, format!("`{field}`: the list is empty; name at least one source or operator"));
     }
     let mut streams: Vec<Stream> = Vec::new();
     for node in nodes {
-        let Some(text) = fields::value(node, "input", fields::text, problems) else { continue };
+        let Some(text) = fields::value(node, field, fields::text, problems) else { continue };
         let (uid, lane) = text.split_once('.').unwrap_or((&text, "main"));
         let stream = Stream { uid: uid.to_owned(), lane: lane.to_owned(), at: node.at.clone() };
         if streams.iter().any(|known| known.uid == stream.uid && known.lane == stream.lane) {
-            problems.add(&node.at, format!("`input`: `{text}` is named twice, so that each of its records would come in twice"));
+            problems.add(&node.at, format!("`{field}`: `{text}` is named twice, so that each of its records would come in twice"));
         } else {
             streams.push(stream);
         }

@@ -9,10 +9,10 @@ use crate::guest;
 use crate::spec::Text;
 use crate::spec::error::{At, Problems};
 use crate::spec::fields::{self, Fields};
-use crate::spec::job::{Limits, OnError, Operator, Parameters, StateOverride, Table, TableRows};
+use crate::spec::job::{Limits, OnError, Operator, Parameters, StateOverride, Table, TableRows, Ttl};
 use crate::spec::tree::{Node, Value};
 
-const OPERATOR: &[&str] = &["uid", "input", "key_by", "component", "parameters", "tables", "states", "on_error", "limits"];
+const OPERATOR: &[&str] = &["uid", "input", "broadcast", "key_by", "component", "parameters", "tables", "states", "on_error", "limits"];
 const ON_ERROR: &[(&str, OnError)] = &[("fail", OnError::Fail), ("dead-letter", OnError::DeadLetter)];
 const TTL_UPDATE: &[(&str, TtlUpdate)] =
     &[("on_create_and_write", TtlUpdate::OnCreateAndWrite), ("on_read_and_write", TtlUpdate::OnReadAndWrite)];
@@ -24,6 +24,7 @@ pub(in crate::spec) fn operator(node: &Node, text: &Text<'_>, problems: &mut Pro
     Some(Operator {
         uid: super::uid(&fields, "operator", problems),
         inputs: super::inputs(&fields, "operator", problems),
+        broadcast: fields.get("broadcast").map(|node| super::streams(node, "broadcast", problems)).unwrap_or_default(),
         key_by: fields.get("key_by").and_then(|node| key(node, "key_by", problems)),
         component: component.unwrap_or_else(|| At { value: PathBuf::new(), at: fields.at.clone() }),
         parameters: parameters(&fields, problems),
@@ -118,10 +119,18 @@ fn rows_of(node: &Node, key: &[String], problems: &mut Problems) -> Option<Vec<A
 fn state(name: At<String>, node: &Node, problems: &mut Problems) -> Option<StateOverride> {
     let fields = Fields::of(node, &format!("the state `{}`", name.value), &["ttl", "ttl_update"], problems)?;
     Some(StateOverride {
-        ttl: fields.read("ttl", fields::millis(1), problems),
+        ttl: fields.read("ttl", ttl, problems),
         ttl_update: fields.read("ttl_update", fields::choice(TTL_UPDATE), problems),
         name,
     })
+}
+
+/// A length of time, or `none`.
+fn ttl(node: &Node) -> Result<Ttl, String> {
+    match &node.value {
+        Value::Text(text) if text == "none" => Ok(Ttl::Never),
+        _ => fields::millis(1)(node).map(Ttl::After).map_err(|message| format!("{message}; or `none`, for ever")),
+    }
 }
 
 fn limits(node: &Node, problems: &mut Problems) -> Limits {

@@ -99,6 +99,29 @@ fn keys_and_times_must_be_fields() {
 }
 
 #[test]
+fn broadcast_records_must_be_taken_and_given() {
+    let rules = JOB
+        .replace("sources:\n", "sources:\n  - { uid: r, timestamp: since, file: { path: r, format: json } }\n")
+        .replace("    input: s\n", "    input: s\n    broadcast: r\n");
+    assert_eq!(bound(&rules).unwrap_err(), "job.yaml:8:16: the component `stock_out` takes no broadcast records: remove `broadcast`");
+    let state = StateDescriptor { name: "rules".to_owned(), ..descriptor().states.remove(0) };
+    let ruled = Descriptor { broadcast: Some(structure(&[("since", Type::I64)])), broadcast_states: vec![state], ..descriptor() };
+    assert_eq!(bound_to(ruled.clone(), &rules).map(|outputs| outputs.len()), Ok(6));
+    assert_eq!(
+        bound_to(ruled.clone(), JOB).unwrap_err(),
+        "job.yaml:7:16: the component `stock_out` takes broadcast records: name their streams under `broadcast`"
+    );
+    assert_eq!(
+        bound_to(ruled.clone(), &rules.replace("timestamp: since", "timestamp: sinc")).unwrap_err(),
+        "job.yaml:3:26: `timestamp`: the input of the component `stock_out` has no field `sinc`, did you mean `since`?"
+    );
+    assert_eq!(
+        bound_to(ruled, &rules.replace("level:", "rules:")).unwrap_err(),
+        "job.yaml:13:15: the state `rules` is a broadcast state, which has no ttl"
+    );
+}
+
+#[test]
 fn parameters_states_and_tables_must_be_declared() {
     check(
         "confirm",
@@ -106,6 +129,11 @@ fn parameters_states_and_tables_must_be_declared() {
         "job.yaml:9:17: missing parameter `confirm` of `o`\njob.yaml:9:19: `o` has no parameter `confrm`, did you mean `confirm`?",
     );
     check("level:", "levl:", "job.yaml:11:15: the component `stock_out` has no state `levl`, did you mean `level`?");
+    check(
+        "{ ttl: 1d }",
+        "{ ttl: none, ttl_update: on_read_and_write }",
+        "job.yaml:11:15: `ttl_update` does nothing: the state `level` has no ttl",
+    );
     check("{ ttl: 1d }", "{ ttl_update: on_read_and_write }", "job.yaml:11:15: `ttl_update` does nothing: the state `level` has no ttl");
     check(
         "stock:",

@@ -87,6 +87,24 @@ sinks:
 }
 
 #[test]
+fn broadcast_streams_are_edges_of_their_own() {
+    let text = JOB
+        .replace("sources:\n", "sources:\n  - { uid: rules, file: { path: rules.csv, format: csv } }\n")
+        .replace("input: baskets", "input: baskets\n    key_by: k\n    broadcast: rules");
+    let plan = Plan::of(&read(&text, &[]).unwrap()).unwrap();
+    let edges: Vec<_> = plan.inputs(2).map(|edge| (&*plan.nodes[edge.from].uid, edge.keyed, edge.broadcast)).collect();
+    assert_eq!(edges, [("baskets", true, false), ("rules", false, true)]);
+    let broadcast = |to: &str, expected: &str| check("input: baskets", &format!("input: baskets\n    broadcast: {to}"), expected);
+    broadcast("bskets", "job.yaml:9:16: there is no source or operator `bskets`, did you mean `baskets`?");
+    broadcast("lines", "job.yaml:9:16: operators feed each other in a circle: lines -> lines");
+    broadcast("[]", "job.yaml:9:16: `broadcast`: the list is empty; name at least one source or operator");
+    broadcast(
+        "[baskets, baskets]",
+        "job.yaml:9:26: `broadcast`: `baskets` is named twice, so that each of its records would come in twice",
+    );
+}
+
+#[test]
 fn what_is_probably_not_meant_is_warned_of() {
     let warnings = |text: &str| {
         let plan = Plan::of(&read(text, &[]).unwrap()).unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tidemill_wit::descriptor::TtlUpdate;
 
 use super::{JOB, check, check_added, messages, read};
-use crate::spec::job::{Checkpoints, Format, OnError, Restart, Retention, SinkConnector, SourceConnector, StateBackend, TableRows};
+use crate::spec::job::{Checkpoints, Format, OnError, Restart, Retention, SinkConnector, SourceConnector, StateBackend, TableRows, Ttl};
 
 /// A spec that says everything that can be said.
 const FULL: &str = r#"
@@ -83,7 +83,7 @@ fn reads_an_operator() {
     assert!(matches!(&operator.tables[0].rows, TableRows::File(path) if path.value == Path::new("/jobs/data/opening_stock.csv")));
     assert!(matches!(&operator.tables[1].rows, TableRows::Inline(rows) if rows[0].value == serde_json::json!({ "sku": "a", "price": 1 })));
     assert_eq!(operator.tables[1].key.value, ["sku"]);
-    assert_eq!((operator.states[0].ttl, operator.states[0].ttl_update), (Some(259_200_000), Some(TtlUpdate::OnReadAndWrite)));
+    assert_eq!((operator.states[0].ttl, operator.states[0].ttl_update), (Some(Ttl::After(259_200_000)), Some(TtlUpdate::OnReadAndWrite)));
     assert_eq!(operator.on_error, OnError::DeadLetter);
     assert_eq!((operator.limits.memory, operator.limits.deadline, operator.limits.output), (64 << 20, Duration::from_secs(2), 1024));
 }
@@ -121,8 +121,8 @@ fn names_unknown_fields() {
     );
     check(
         "component: b",
-        "broadcast: x\n    component: b",
-        "job.yaml:9:5: unknown field `broadcast`; known: uid, input, key_by, component, parameters, tables, states, on_error, limits",
+        "window: x\n    component: b",
+        "job.yaml:9:5: unknown field `window`; known: uid, input, broadcast, key_by, component, parameters, tables, states, on_error, limits",
     );
     check(
         "component: basket_lines.wasm",
@@ -177,6 +177,23 @@ fn refuses_wrong_values_in_the_graph() {
         "watermark: { bounded_out_of_orderness: 5m }",
         "job.yaml:5:16: `watermark` does nothing without `timestamp`, the field that holds the event time",
     );
+    for (fields, expected) in [
+        (
+            "{ align_with: all }",
+            "6:16: missing field `max_drift`: how far the source may be ahead of the slowest one of its group, such as 1m",
+        ),
+        (
+            "{ max_drift: 1m }",
+            "6:29: `max_drift` does nothing without `align_with`, the name of a group of sources that wait for each other",
+        ),
+        ("{ align_with: \"a b\", max_drift: 1m }", "6:30: `align_with`: `a b` may hold only letters, digits, `_` and `-`"),
+        ("{ align_with: all, max_drift: 5 }", "6:46: `max_drift`: 5 has no unit: write a duration such as 5s"),
+        ("{ algn_with: all, max_drift: 5s }", "6:18: unknown field `algn_with`, did you mean `align_with`?"),
+    ] {
+        let said = messages(&JOB.replacen("event_ts", &format!("event_ts\n    watermark: {fields}"), 1));
+        assert!(said.contains(&format!("job.yaml:{expected}")), "{said}");
+    }
+    check("timestamp: event_ts", "watermark: { idle_timeout: 5m }", "nothing is wrong");
     check("format: json }\n    t", "format: json, follow: yes }\n    t", "job.yaml:4:57: `follow`: must be true or false");
     check(
         "data/*.jsonl",
@@ -197,7 +214,11 @@ fn refuses_wrong_values_in_the_graph() {
         ("tables: { t: { key: a } }", "10:18: the table `t` needs `path`, a CSV or JSON lines file, or `rows`"),
         ("tables: { t: { key: a, path: p, rows: [] } }", "10:43: the table `t` has both `path` and `rows`; keep one"),
         ("tables: { t: { key: a, rows: [{ b: 1 }] } }", "10:35: the row has no field `a`, which is part of the table's key"),
-        ("states: { s: { ttl: 3 } }", "10:25: `ttl`: 3 has no unit: write a duration such as 3s"),
+        (
+            "states: { s: { ttl: never } }",
+            "10:25: `ttl`: `never` is not a duration: write one integer and a unit (ms, s, m, h, d), for example 30m; or `none`, for ever",
+        ),
+        ("states: { s: { ttl: 3 } }", "10:25: `ttl`: 3 has no unit: write a duration such as 3s; or `none`, for ever"),
     ] {
         check("component: basket_lines.wasm", &format!("component: a.wasm\n    {line}"), &format!("job.yaml:{expected}"));
     }

@@ -1,0 +1,170 @@
+//! Timer passes that are interrupted, and batches that are processed in parts.
+
+use std::collections::BTreeSet;
+
+use fastrand::Rng;
+
+use super::super::{Clocks, Report, Step, Worker, WorkerSnapshot};
+use super::rig::{Options, World, restart, step};
+use crate::Timestamp;
+use crate::exchange::Barrier;
+
+/// Steps until nothing more happens.
+fn settle(worker: &mut Worker) {
+    while step(worker, 0) == Step::Worked {}
+}
+
+fn snapshot(worker: &mut Worker) -> Option<WorkerSnapshot> {
+    match worker.report() {
+        Some(Report::Snapshot(snapshot)) => Some(*snapshot),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_restore_finishes_the_timer_pass_that_a_checkpoint_interrupted() {
+    let records = || (0..20).map(|time| (time % 3, time)).chain([(7, 1000)]);
+    let options = Options { batch_rows: 4, ..Options::default() };
+    let undisturbed = World::of(records());
+    settle(&mut undisturbed.start(options, None)[0]);
+    let timers = |world: &World| world.written().into_iter().filter(|line| line.starts_with('t')).collect::<Vec<_>>();
+    let expected = (0..20).map(|time| format!("t {} {time} @999", time % 3)).collect::<Vec<_>>();
+    assert_eq!(timers(&undisturbed), expected);
+
+    for fired_before in (0..16).step_by(4) {
+        let world = World::of(records());
+        let mut worker = world.start(options, None).remove(0);
+        while world.written().len() < 21 + fired_before {
+            step(&mut worker, 0);
+        }
+        worker.trigger(Barrier { checkpoint: 1, stop: false }).unwrap();
+        let snapshot = loop {
+            step(&mut worker, 0);
+            if let Some(snapshot) = snapshot(&mut worker) {
+                break snapshot;
+            }
+        };
+        let before = timers(&world);
+        assert_eq!(before, expected[..before.len()]);
+        assert!(before.len() < 20, "the barrier must not wait for the end of the pass: {before:?}");
+
+        // What comes next is there already, and must wait.
+        let after = World::of(records().chain([(5, 2000)]));
+        settle(&mut after.start(options, Some(restart(snapshot)))[0]);
+        let rest = ["e 5 2000 @0".to_owned(), "t 7 1000 @1999".to_owned()];
+        assert_eq!(after.written(), [&expected[before.len()..], &rest].concat(), "{} timers fired before", before.len());
+    }
+}
+
+#[test]
+fn a_batch_that_leads_to_much_is_processed_in_parts_and_is_one_batch_all_the_same() {
+    let (records, copies) = (1000, 200);
+    let options = Options { fan_out: (copies, 300), processing_timer: Some(10), ..Options::default() };
+    let world = World::of((0..records).map(|time| (time % 7, time)));
+    let mut worker = world.start(options, None).remove(0);
+    let (mut now, mut largest, mut before, mut triggered) = (0, 0, 0, false);
+    loop {
+        let worked = step(&mut worker, now);
+        let written = world.written().len();
+        largest = largest.max(written - before);
+        before = written;
+        now += 1;
+        if written > 0 && !triggered {
+            worker.trigger(Barrier { checkpoint: 1, stop: false }).unwrap();
+            triggered = true;
+        }
+        if worked != Step::Worked && written > 0 {
+            break;
+        }
+    }
+    // 64 rows first, 3.8 MiB of payload, then fewer.
+    assert!(largest <= 64 * copies, "{largest} records came of one turn");
+    let written = world.written();
+    let first = written.iter().position(|line| line == "|").unwrap();
+    let elements = (0..records).flat_map(|time| vec![format!("e {} {time} @1", time % 7); copies]).collect::<Vec<_>>();
+    // The whole batch, at the processing time of its first part, then the timers of the watermark, then (or amid them) the barrier; timers
+    // of processing time that became due meanwhile come after the batch.
+    assert_eq!(written[..elements.len()], elements);
+    assert!(first >= elements.len() && snapshot(&mut worker).is_some());
+    assert_eq!(written.iter().filter(|line| line.starts_with("p ")).count(), 7);
+}
+
+#[test]
+fn a_source_reads_on_while_processing_time_stands_still() {
+    let world = World::of([(1, 1)]);
+    let mut worker = world.start(Options::default(), None).remove(0);
+    let mut at = |steady| while worker.step(Clocks { processing: Timestamp(500), steady: Timestamp(steady) }).unwrap() == Step::Worked {};
+    at(0);
+    world.records.lock().unwrap().push((1, 2));
+    at(1);
+    assert_eq!(world.written(), ["e 1 1 @500"]);
+    at(20);
+    assert_eq!(world.written(), ["e 1 1 @500", "e 1 2 @500", "t 1 1 @1"]);
+}
+
+/// The order in which one subtask must see records of ascending times: all timers up to a watermark before the next record, in order. Gives
+/// the earliest time of the timers that are left.
+fn check_order(lines: &[String]) -> Result<Option<i64>, String> {
+    let (mut pending, mut watermark) = (BTreeSet::new(), i64::MIN);
+    for line in lines {
+        let parts: Vec<_> = line.split([' ', '@']).collect();
+        let number = |at: usize| parts[at].parse::<i64>().unwrap();
+        // Keys of one group and of several: the order among equal times is not checked here.
+        let (key, time) = (number(1), number(2));
+        let due = pending.first().filter(|(first, _)| *first <= watermark);
+        match (parts[0], due) {
+            ("e", Some(due)) => return Err(format!("{line} comes before the timer {due:?} of watermark {watermark}")),
+            ("e", None) => {
+                pending.insert((time, key));
+            }
+            (_, due) if due.is_some() && number(4) != watermark => return Err(format!("{line} amid the pass of watermark {watermark}")),
+            _ => {
+                watermark = number(4);
+                if time > watermark || pending.first().is_none_or(|first| first.0 != time) || !pending.remove(&(time, key)) {
+                    return Err(format!("{line} is not the next of {pending:?}"));
+                }
+            }
+        }
+    }
+    Ok(pending.first().map(|(time, _)| *time))
+}
+
+#[test]
+fn timers_and_records_keep_their_order_through_restarts_at_any_moment() {
+    for seed in 0..300 {
+        let (mut rng, mut time) = (Rng::with_seed(seed), 0);
+        let records = (0..rng.usize(20..120)).map(|_| (time += rng.i64(0..4), (rng.i64(0..5), time)).1).collect::<Vec<_>>();
+        let (mut committed, mut from, mut seen) = (Vec::new(), None, 0);
+        for life in 0..6 {
+            let options = Options { batch_rows: rng.usize(1..6), source_rows: rng.usize(1..40), ..Options::default() };
+            let world = World::of(records.iter().copied().take(seen));
+            let mut worker = world.start(options, from.take()).remove(0);
+            let (mut now, steps) = (0, rng.i64(0..60));
+            let snapshot = loop {
+                // Records come bit by bit, so that passes and barriers come between them.
+                if now < steps && rng.u8(..6) == 0 {
+                    seen = (seen + rng.usize(..20)).min(records.len());
+                    *world.records.lock().unwrap() = records[..seen].to_vec();
+                }
+                now += 1;
+                if now == steps + 1 {
+                    worker.trigger(Barrier { checkpoint: 1, stop: false }).unwrap();
+                }
+                step(&mut worker, now * 20);
+                if let Some(snapshot) = snapshot(&mut worker) {
+                    break snapshot;
+                }
+            };
+            from = Some(restart(snapshot));
+            if life == 5 {
+                *world.records.lock().unwrap() = records.clone();
+                (now..now + 1_000).for_each(|now| _ = step(&mut worker, now * 20));
+            }
+            let lines = world.written();
+            committed.extend(lines.into_iter().take_while(|line| life == 5 || line != "|").filter(|line| line != "|"));
+        }
+        let left = check_order(&committed).unwrap_or_else(|what| panic!("seed {seed}: {what}: {committed:#?}"));
+        assert_eq!(left, Some(time), "seed {seed}: only the timers of the newest time are left");
+        assert_eq!(committed.iter().filter(|line| line.starts_with('e')).count(), records.len(), "seed {seed}");
+    }
+}
