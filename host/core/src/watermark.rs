@@ -162,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn an_unbounded_subtask_is_idle_once_its_splits_have_ended() {
+        for (bounded, expected) in [(true, &[][..]), (false, &[Progress::Idle])] {
+            let mut w = SplitWatermarks::new(Strategy::default(), bounded);
+            w.add(false);
+            w.record(0, Timestamp(10));
+            assert_eq!(all(&mut w), [Progress::Advance(Timestamp(9))]);
+            w.finish(0);
+            assert_eq!(all(&mut w), expected);
+            let next = w.add(false);
+            w.record(next, Timestamp(20));
+            assert!(all(&mut w).ends_with(&[Progress::Advance(Timestamp(19))]));
+        }
+    }
+
+    #[test]
     fn bound_and_no_regress() {
         let mut w = watermarks(200, None, 1);
         assert_eq!(all(&mut w), []);

@@ -179,7 +179,7 @@ impl Life<'_> {
 
     fn attempt(&mut self, has_run: &mut bool, observer: &mut Observer<'_>) -> Result<Outcome> {
         let found = match self.newest.take() {
-            Some(manifest) => recover_from(self.job, self.store, Some(manifest)),
+            Some(manifest) => recover_from(self.job, self.store, Some(&manifest)),
             None => recover(self.job, self.store),
         };
         let recovered = found.map_err(|error| outside(error, *has_run))?;

@@ -38,12 +38,12 @@ pub struct Recovered {
 /// # Errors
 /// The job does not fit the checkpoint, a commit fails, a file is damaged, or there is output without a checkpoint.
 pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
-    recover_from(job, store, store.newest()?)
+    recover_from(job, store, store.newest()?.as_ref())
 }
 
 /// As [`recover`], from the newest checkpoint that was read already.
-pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<Manifest>) -> Result<Recovered> {
-    let mut recovered = match &manifest {
+pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<&Manifest>) -> Result<Recovered> {
+    let mut recovered = match manifest {
         Some(manifest) => {
             check(job, manifest)?;
             if !store.is_committed(manifest.checkpoint)? {
