@@ -60,7 +60,7 @@ fn filter(options: &Options) -> Result<EnvFilter> {
     let variable = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|text| !text.is_empty());
     let text = options.log_level.clone().or(variable).unwrap_or_else(|| DEFAULT_LEVEL.to_owned());
     // The filter takes a word that is no level for the name of a module, of which it then shows all: a slip would go unnoticed.
-    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let given = options.log_level.iter().flat_map(|text| text.split(',')).map(str::trim);
     if let Some(word) = given.filter(|word| !word.contains(['=', '['])).find(|word| !is_level(word)) {
         return Err(Error::config(format!(

@@ -29,7 +29,7 @@ pub(super) fn discover(config: &FileSourceConfig, known: &mut Vec<Split>) -> Res
             continue;
         }
         match index.by_name.get(name).and_then(|at| known.get_mut(*at)) {
-            Some(split) if Index::may_stay(split, &found, config.follow)? => split.identity = Some(found.identity.to_text()),
+            Some(split) if found.may_be_of(split, config.follow)? => split.identity = Some(found.identity.to_text()),
             // What is left of the old file is read as long as it is open; this one is new.
             Some(_) if config.follow => known.push(found.split(known, name)),
             Some(split) => return Err(replaced(Path::new(&file.path), split, &found.identity)),
@@ -90,6 +90,19 @@ impl Found {
         Ok(Self { file, identity })
     }
 
+    /// Whether the file, under the split's name, may stand for the one that the split began with: nothing was read yet, or it is a copy, or
+    /// it is not known which file that was. If files are followed, it is the next one of that name.
+    fn may_be_of(&self, split: &Split, follow: bool) -> Result<bool> {
+        let Some(stored) = stored(split) else { return Ok(true) };
+        if follow {
+            return Ok(false);
+        }
+        if split.position == 0 && !split.finished {
+            return Ok(true);
+        }
+        stored.has_same_head(&self.file).map_err(|error| unreadable(Path::new(&split.name), &error))
+    }
+
     fn split(&self, known: &[Split], name: &str) -> Split {
         Split { identity: Some(self.identity.to_text()), ..Split::new(known, name) }
     }
@@ -136,18 +149,5 @@ impl Index {
             }
         }
         Ok(None)
-    }
-
-    /// Whether the file of a split's name may stand for the one that the split began with: nothing was read yet, or it is a copy, or it is not
-    /// known which file that was. If files are followed, it is the next one of that name.
-    fn may_stay(split: &Split, found: &Found, follow: bool) -> Result<bool> {
-        let Some(stored) = stored(split) else { return Ok(true) };
-        if follow {
-            return Ok(false);
-        }
-        if split.position == 0 && !split.finished {
-            return Ok(true);
-        }
-        stored.has_same_head(&found.file).map_err(|error| unreadable(Path::new(&split.name), &error))
     }
 }
