@@ -51,7 +51,7 @@ fn native_detectors_give_the_batch_answer_at_any_batch_size() {
     let place = Workplace::larkspur();
     let day = larkspur_day(&place);
     for (parallelism, batch_rows, source_rows) in [(1, 1, 1), (1, 1024, 1024), (2, 1, 1024), (3, 7, 100), (3, 1024, 1)] {
-        let shape = Shape { parallelism, queue_capacity: 1 + batch_rows % 4, batch_rows, source_rows };
+        let shape = Shape { parallelism, queue_capacity: 1 + batch_rows % 4, batch_rows, source_rows, max_rate: None, moody: false };
         let disk = SimDisk::new(1);
         let mut job = stock_out(&day, shape, &(Arc::new(disk.clone()) as _)).unwrap();
         job.checkpoints.interval = 10_000;

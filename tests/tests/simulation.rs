@@ -32,7 +32,7 @@ fn every_schedule_gives_the_answer_once() {
         for (name, by_phase) in [("power cut", &counts.power_cuts), ("kill", &counts.kills)] {
             assert!(PHASES.iter().all(|phase| by_phase.contains_key(phase)), "a phase saw no {name}: {by_phase:?}");
         }
-        let others = [counts.failed_calls, counts.stops, counts.rescales, counts.checkpoints.failed];
+        let others = [counts.failed_calls, counts.stops, counts.rescales, counts.starts_over, counts.checkpoints.failed];
         assert!(!counts.failures.is_empty() && !others.contains(&0), "{counts:?}");
     }
 }
@@ -50,7 +50,7 @@ fn a_job_that_breaks_a_rule_is_caught() {
 fn output_that_a_restore_committed_may_be_taken_away() {
     let disk = SimDisk::new(1);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let shape = Shape { parallelism: 1, queue_capacity: 2, batch_rows: 16, source_rows: 4 };
+    let shape = Shape { parallelism: 1, queue_capacity: 2, batch_rows: 16, source_rows: 4, max_rate: None, moody: false };
     let job = stock_out(&Day::new(1, 200, 1), shape, &shared).unwrap();
     let start = |attempt| Life::start(&job, &shared, Rng::with_seed(attempt), Timestamp(0), attempt);
     let parts = || OUTPUTS.iter().flat_map(|dir| disk.list(Path::new(dir)).unwrap()).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
 //! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` and `OWNER` beside them.
+//! `chk-N/COMMITTING` says that some of its output may be visible, `chk-N/COMMITTED` that all of it was.
 //!
 //! Every file is written under another name, made durable, renamed, and its folder made durable. A checkpoint exists once its manifest
 //! does; a folder without one is what an unfinished checkpoint left.

@@ -7,6 +7,8 @@ use std::{fs, io};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use super::moody::MARK;
+
 /// The business day's first moment.
 pub const MORNING: i64 = 1_786_752_000_000;
 /// By how much a record may be behind an earlier one of its split.
@@ -25,6 +27,8 @@ pub struct Day {
     pub alerts: BTreeSet<String>,
     /// The late lines as JSON text, without the watermark.
     pub late: BTreeMap<String, usize>,
+    /// The ids of baskets that moody detectors call bad.
+    pub bad: BTreeSet<String>,
 }
 
 /// Units sold on time, by key and time.
@@ -60,6 +64,22 @@ impl Day {
             }
         }
         Self::of(lines, opening)
+    }
+
+    /// Adds bad baskets: copies of others under ids of their own, right before them, so that they change no watermark.
+    pub fn spoil(&mut self, rng: &mut Rng) {
+        for number in 0..rng.usize(..8) {
+            let split = rng.usize(..self.splits.len().max(1));
+            let Some(lines) = self.splits.get_mut(split).filter(|lines| !lines.is_empty()) else { continue };
+            let at = rng.usize(..lines.len());
+            let id = format!("{MARK}{number}");
+            let mut basket: Value = lines.get(at).and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+            if let Some(fields) = basket.as_object_mut() {
+                fields.insert("basket_id".to_owned(), json!(id));
+                lines.insert(at, basket.to_string());
+                self.bad.insert(id);
+            }
+        }
     }
 
     /// A day as the Larkspur generator writes it, a file a split.
@@ -101,7 +121,7 @@ impl Day {
             }
         }
         let levels: BTreeMap<_, _> = opening.iter().map(|row| (key(&row["store_id"], &row["sku"]), int(&row["opening"]))).collect();
-        Self { splits, alerts: alerts(&levels, &sales), opening, late }
+        Self { splits, alerts: alerts(&levels, &sales), opening, late, bad: BTreeSet::new() }
     }
 }
 

@@ -13,7 +13,9 @@ use tidemill::spec::job::TableRows;
 use tidemill_core::checkpoint;
 use tidemill_core::detector::DetectorFactory;
 use tidemill_core::disk::Disk;
-use tidemill_core::operator::OperatorSettings;
+use tidemill_core::operator::{OnError, OperatorSettings};
+use tidemill_core::rate::MaxRate;
+use tidemill_core::schema::lanes::dead_letter_type;
 use tidemill_core::schema::{FieldPath, KeyEncoder};
 use tidemill_core::sink::Sink;
 use tidemill_core::state::MemoryBackend;
@@ -22,11 +24,14 @@ use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
 use tidemill_wit::schema::TypeTable;
 
 use super::day::{BOUND, Day};
+use super::moody::Moody;
 use super::source::MemorySource;
 use crate::native::NativeFactory;
 
 /// Where alerts and late lines go.
 pub const OUTPUTS: [&str; 2] = ["/out/alerts", "/out/late"];
+/// Where bad baskets go.
+pub const DEAD_LETTERS: &str = "/out/dead";
 
 /// How a job is built; all of it may differ from run to run without a difference in its output.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,10 @@ pub struct Shape {
     pub batch_rows: usize,
     /// How many rows a source reads in one turn.
     pub source_rows: usize,
+    /// How many rows a second each subtask of the source reads.
+    pub max_rate: Option<u64>,
+    /// Whether the detectors are [`Moody`].
+    pub moody: bool,
 }
 
 struct Json(JsonEncoder);
@@ -54,9 +63,10 @@ impl RowEncode for Json {
 /// # Errors
 /// The parts do not fit together.
 pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, String> {
-    let first_copy: Arc<dyn DetectorFactory> = Arc::new(NativeFactory::<first_copy::FirstCopy>::default());
-    let basket_lines: Arc<dyn DetectorFactory> = Arc::new(NativeFactory::<basket_lines::BasketLines>::default());
-    let stock_out: Arc<dyn DetectorFactory> = Arc::new(NativeFactory::<stock_out::StockOut>::default());
+    let in_mood = |factory| if shape.moody { Arc::new(Moody::new(factory)) as _ } else { factory };
+    let first_copy: Arc<dyn DetectorFactory> = in_mood(Arc::new(NativeFactory::<first_copy::FirstCopy>::default()));
+    let basket_lines: Arc<dyn DetectorFactory> = in_mood(Arc::new(NativeFactory::<basket_lines::BasketLines>::default()));
+    let stock_out: Arc<dyn DetectorFactory> = in_mood(Arc::new(NativeFactory::<stock_out::StockOut>::default()));
     let (basket, line) = (first_copy.descriptor().input.clone(), stock_out.descriptor().input.clone());
     let lanes: Vec<TypeTable> = stock_out.descriptor().lanes.iter().map(|lane| lane.schema.clone()).collect();
 
@@ -68,7 +78,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
         timestamp: Some(FieldPath::resolve(&basket, "event_ts")?.as_timestamp()?),
         watermark: watermark::Strategy { bound: BOUND, idle_timeout: None },
         alignment: None,
-        max_rate: None,
+        max_rate: shape.max_rate.map(MaxRate::per_second),
         batch_rows: shape.source_rows,
         splits: Arc::default(),
     };
@@ -77,8 +87,9 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
         operator("basket-lines", &basket_lines, &json!({"business_date": "2026-08-15"}), shape, None)?,
         operator("stock-out", &stock_out, &json!({}), shape, Some(day))?,
     ];
-    let sinks: Vec<(String, Arc<dyn Sink>)> =
-        OUTPUTS.iter().zip(lanes).map(|(dir, ty)| ((*dir).to_owned(), file_sink(dir, ty, disk))).collect();
+    let outputs = OUTPUTS.into_iter().zip(lanes).chain([(DEAD_LETTERS, dead_letter_type())]);
+    let sinks: Vec<(String, Arc<dyn Sink>)> = outputs.map(|(dir, ty)| (dir.to_owned(), file_sink(dir, ty, disk))).collect();
+    let dead_letters = first_copy.descriptor().lanes.len();
 
     let mut nodes = vec![Node::Source(Arc::new(source_settings))];
     nodes.extend(operators.iter().map(|settings| Node::Operator(Arc::clone(settings))));
@@ -92,6 +103,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
         wire(2, 0, 3, by_shelf),
         wire(3, 0, 4, WireKind::Forward),
         wire(3, 1, 5, WireKind::Forward),
+        wire(1, dead_letters, 6, WireKind::Forward),
     ];
     let job_operator = |(index, settings): (usize, &Arc<OperatorSettings>)| JobOperator {
         uid: settings.uid.clone(),
@@ -127,6 +139,7 @@ fn operator(
     let parameters = from_value(&descriptor.parameters, parameters)?;
     let mut settings = OperatorSettings::new(uid, Arc::clone(factory), parameters, 128);
     settings.batch_rows = shape.batch_rows;
+    settings.on_error = OnError::DeadLetter;
     if let (Some(day), Some(table)) = (day, descriptor.tables.first()) {
         let rows = day.opening.iter().map(|value| At { value: value.clone(), at: Place::Whole }).collect();
         let key = ["store_id".to_owned(), "sku".to_owned()];

@@ -4,6 +4,7 @@ pub mod broken;
 pub mod day;
 pub mod job;
 pub mod life;
+pub mod moody;
 pub mod schedule;
 pub mod source;
 pub mod trouble;

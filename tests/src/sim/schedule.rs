@@ -1,19 +1,21 @@
 //! A job from its first life to its end, through whatever befalls it, and what must be true all the time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
 use serde_json::Value;
 use tidemill::runtime::job::Job;
+use tidemill::runtime::recovery::forget;
+use tidemill::store::CheckpointStore;
 use tidemill_core::disk::Disk;
 use tidemill_core::sink::Sink;
 use tidemill_core::worker::Node;
 use tidemill_core::{Error, Kind, Timestamp, checkpoint};
 
 use super::day::Day;
-use super::job::{OUTPUTS, Shape, stock_out};
+use super::job::{DEAD_LETTERS, OUTPUTS, Shape, stock_out};
 use super::life::{CHECKPOINTS, End, Life, Phase, Tally};
 use super::trouble::Trouble;
 use crate::sim_disk::SimDisk;
@@ -23,6 +25,8 @@ const LIVES: u64 = 12;
 /// Far more steps than a job needs.
 const STEPS: u64 = 2_000_000;
 const FOREVER: i64 = i64::MAX / 2;
+/// The folders of all sinks.
+const FOLDERS: [&str; 3] = [OUTPUTS[0], OUTPUTS[1], DEAD_LETTERS];
 
 /// Changes a job so that it breaks a rule.
 #[derive(Clone, Copy)]
@@ -57,6 +61,8 @@ pub struct Counts {
     pub stops: u64,
     /// Starts with another parallelism than the life before.
     pub rescales: u64,
+    /// Starts from nothing over what was there.
+    pub starts_over: u64,
     /// Checkpoints.
     pub checkpoints: Tally,
 }
@@ -79,8 +85,10 @@ struct Schedule<'a> {
     job: Option<Job>,
     parallelism: u32,
     now: Timestamp,
+    /// The user wants to start from nothing.
+    over: bool,
     /// The rows that a reader has taken out of each output folder.
-    taken: [Vec<String>; 2],
+    taken: [Vec<String>; 3],
 }
 
 /// Runs a job through all that the seed has for it until it has finished.
@@ -90,9 +98,11 @@ struct Schedule<'a> {
 pub fn simulate(seed: u64, fault: Fault, counts: &mut Counts) -> Result<(), String> {
     let mut rng = Rng::with_seed(seed);
     let (baskets, splits) = (rng.usize(20..300), rng.usize(1..5));
-    let day = Day::new(seed, baskets, splits);
+    let mut day = Day::new(seed, baskets, splits);
+    day.spoil(&mut rng);
     let disk = SimDisk::new(seed);
-    let mut schedule = Schedule { rng, day, disk, fault, counts, job: None, parallelism: 0, now: Timestamp(0), taken: Default::default() };
+    let mut schedule =
+        Schedule { rng, day, disk, fault, counts, job: None, parallelism: 0, now: Timestamp(0), over: false, taken: Default::default() };
     let outcome = (0..=LIVES).try_for_each(|attempt| match schedule.live(attempt) {
         Ok(false) => Ok(()),
         Ok(true) => Err(None),
@@ -117,6 +127,7 @@ impl Schedule<'_> {
             self.disk.stop_after(calls);
         }
         let failed_before = self.disk.failed();
+        self.over |= !peaceful && attempt > 0 && self.rng.u8(..16) == 0;
         let (outcome, phase) = self.run(&job, trouble, attempt)?;
         self.counts.lives += 1;
         self.counts.rescales += u64::from(attempt > 0 && self.parallelism != job.parallelism);
@@ -147,6 +158,8 @@ impl Schedule<'_> {
             queue_capacity: self.rng.usize(1..5),
             batch_rows: 1 << self.rng.usize(..8),
             source_rows: self.rng.usize(1..12),
+            max_rate: (self.rng.u8(..4) == 0).then(|| self.rng.u64(200..4_000)),
+            moody: true,
         };
         let disk = (self.fault.output)(Arc::new(self.disk.clone()));
         let mut job = stock_out(&self.day, shape, &disk)?;
@@ -181,6 +194,13 @@ impl Schedule<'_> {
     /// Lives until the end, whichever comes first. Returns in which phase it came.
     fn run(&mut self, job: &Job, trouble: Trouble, attempt: u64) -> Result<(Outcome, Phase), String> {
         let disk = (self.fault.store)(Arc::new(self.disk.clone()));
+        if self.over {
+            match self.start_over(job, &disk)? {
+                Ok(()) => {}
+                Err(_) if self.disk.is_down() => return Ok((Outcome::Cut, Phase::Restore)),
+                Err(error) => return Ok((Outcome::Failed(error), Phase::Restore)),
+            }
+        }
         let mut life = match Life::start(job, &disk, self.rng.fork(), self.now, attempt) {
             Ok(Some(life)) => life,
             Ok(None) => return Ok((Outcome::End(End::Finished), Phase::Restore)),
@@ -199,6 +219,30 @@ impl Schedule<'_> {
             life.wind_down();
         }
         Ok((outcome, phase))
+    }
+
+    /// The user starts from nothing, and puts away what was there. If that fails midway, the user tries again.
+    fn start_over(&mut self, job: &Job, disk: &Arc<dyn Disk>) -> Result<Result<(), Error>, String> {
+        let store = match CheckpointStore::open(Arc::clone(disk), PathBuf::from(CHECKPOINTS)) {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error)),
+        };
+        let forgotten = forget(&store, &job.sinks);
+        if forgotten.is_ok() {
+            self.counts.starts_over += 1;
+            self.over = false;
+            self.put_away()?;
+        }
+        Ok(forgotten)
+    }
+
+    fn put_away(&mut self) -> Result<(), String> {
+        for (dir, taken) in FOLDERS.iter().zip(&mut self.taken) {
+            taken.clear();
+            let paths = self.disk.list(Path::new(dir)).map_err(|error| error.to_string())?;
+            paths.iter().filter(|path| is_visible(path)).for_each(|path| self.disk.take(path));
+        }
+        Ok(())
     }
 
     fn steps(&mut self, life: &mut Life, trouble: Trouble) -> Result<Outcome, String> {
@@ -237,7 +281,7 @@ impl Schedule<'_> {
         if self.rng.u8(..8) > 0 {
             return Ok(());
         }
-        for (dir, taken) in OUTPUTS.iter().zip(&mut self.taken) {
+        for (dir, taken) in FOLDERS.iter().zip(&mut self.taken) {
             taken.extend(rows(&self.disk, Path::new(dir))?);
             let paths = self.disk.list(Path::new(dir)).map_err(|error| error.to_string())?;
             paths.iter().filter(|path| is_visible(path)).for_each(|path| self.disk.take(path));
@@ -247,7 +291,7 @@ impl Schedule<'_> {
 
     /// While no process runs, a reader may take what an interrupted commit has made visible, once the machine has made it durable.
     fn take_between_lives(&mut self) -> Result<(), String> {
-        for dir in OUTPUTS {
+        for dir in FOLDERS {
             if !self.disk.list(Path::new(dir)).is_ok_and(|paths| paths.is_empty()) {
                 self.disk.sync_dir(Path::new(dir)).map_err(|error| error.to_string())?;
             }
@@ -269,7 +313,7 @@ impl Schedule<'_> {
 
     /// A job that has run to its end leaves no hidden part.
     fn check_tidy(&self) -> Result<(), String> {
-        let hidden = OUTPUTS.iter().flat_map(|dir| self.disk.list(Path::new(dir)).unwrap_or_default()).find(|path| !is_visible(path));
+        let hidden = FOLDERS.iter().flat_map(|dir| self.disk.list(Path::new(dir)).unwrap_or_default()).find(|path| !is_visible(path));
         hidden.map_or(Ok(()), |path| Err(format!("{} is left over", path.display())))
     }
 
@@ -305,6 +349,13 @@ impl Schedule<'_> {
         if let Some((line, times)) = late.iter().find(|(line, times)| day.late.get(*line).is_none_or(|expected| *times > expected)) {
             return Err(format!("late line {line} is visible {times} times"));
         }
+        let value = |row: &String| serde_json::from_str::<Value>(row).ok()?.get("value")?.as_str().map(str::to_owned);
+        let id = |row: &String| serde_json::from_str::<Value>(&value(row)?).ok()?.get("basket_id")?.as_str().map(str::to_owned);
+        let dead: Vec<String> = self.visible(2)?.iter().filter_map(id).collect();
+        let bad: BTreeSet<String> = dead.iter().cloned().collect();
+        if bad.len() != dead.len() || !bad.is_subset(&day.bad) || (finished && bad != day.bad) {
+            return Err(format!("the dead letters are {dead:?} of {:?}", day.bad));
+        }
         if finished && (distinct != day.alerts || late != day.late) {
             let missing = (day.alerts.len() - distinct.len(), day.late.values().sum::<usize>() - late.values().sum::<usize>());
             return Err(format!("at the end {} alerts and {} late lines are missing", missing.0, missing.1));
@@ -314,7 +365,7 @@ impl Schedule<'_> {
 
     /// What readers have seen in an output folder.
     fn visible(&self, output: usize) -> Result<Vec<String>, String> {
-        let dir = OUTPUTS.get(output).map_or("", |dir| *dir);
+        let dir = FOLDERS.get(output).map_or("", |dir| *dir);
         let mut rows = rows(&self.disk, Path::new(dir))?;
         rows.extend(self.taken.get(output).into_iter().flatten().cloned());
         Ok(rows)

@@ -9,8 +9,6 @@ mod operator_task;
 mod sink_task;
 mod snapshot;
 mod source_task;
-#[cfg(test)]
-mod tests;
 
 use std::collections::VecDeque;
 
