@@ -98,7 +98,8 @@ impl SplitWatermarks {
     pub fn pass_time(&mut self, now: Timestamp, could_read: bool) {
         let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
         self.clock = Some(now);
-        let counts = could_read && std::mem::replace(&mut self.could_read, could_read);
+        let could_before = std::mem::replace(&mut self.could_read, could_read);
+        let counts = could_before && could_read;
         let limit = self.limit;
         for split in self.splits.iter_mut().filter(|split| counts && split.waiting && split.watermark <= limit) {
             split.quiet = split.quiet.saturating_add(elapsed);

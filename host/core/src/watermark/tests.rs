@@ -80,6 +80,22 @@ fn w6_blocked_time_does_not_make_idle() {
 }
 
 #[test]
+fn w6_time_counts_only_if_the_split_could_be_read_at_both_its_ends() {
+    for (before, after) in [(false, true), (true, false), (false, false)] {
+        let mut w = watermarks(0, Some(500), 2);
+        w.record(0, Timestamp(5));
+        w.record(1, Timestamp(50));
+        quiet(&mut w, 0, &[0]);
+        all(&mut w);
+        w.pass_time(Timestamp(1), before);
+        w.pass_time(Timestamp(5001), after);
+        w.pass_time(Timestamp(5002), true);
+        w.wait(0);
+        assert_eq!(all(&mut w), [], "{before}, then {after}");
+    }
+}
+
+#[test]
 fn w6_a_slow_step_does_not_make_a_split_with_a_backlog_idle() {
     let mut w = watermarks(0, Some(500), 2);
     w.record(0, Timestamp(5));
