@@ -30,6 +30,7 @@ pub mod table;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod timers;
+pub mod window;
 
 pub use context::{Context, OpenContext};
 pub use detector::Detector;
