@@ -36,6 +36,7 @@ impl<C: WindowContent> WindowState<C> {
     ///
     /// # Errors
     /// The record has no event time, what is stored does not decode, or `fire` fails.
+    #[expect(clippy::needless_pass_by_value, reason = "as the states take what is added; most records have one window")]
     pub fn add<D: KeyedProcessFunction>(
         &mut self,
         ctx: &mut Context<'_, D>,
