@@ -188,6 +188,26 @@ impl<K: Schema + DeserializeOwned, V: Schema + DeserializeOwned> MapState<K, V> 
         })
     }
 
+    /// Keeps only the entries for which `keep` says so, asked in the order of their keys (`remove` of an iterator of Flink's).
+    ///
+    /// # Errors
+    /// A stored key or value does not decode; the job fails.
+    pub fn retain<D: KeyedProcessFunction>(
+        &mut self,
+        ctx: &mut Context<'_, D>,
+        mut keep: impl FnMut(&K, &V) -> bool,
+    ) -> Result<(), Failure> {
+        let mut gone = Vec::new();
+        self.for_each(ctx, |key, value| {
+            if !keep(&key, value) {
+                gone.push(key);
+            }
+            Ok(())
+        })?;
+        gone.iter().for_each(|key| self.remove(ctx, key));
+        Ok(())
+    }
+
     /// The keys in order; not a read that renews a time to live.
     pub(crate) fn peek_keys<D: KeyedProcessFunction>(&mut self, ctx: &mut Context<'_, D>) -> Result<Vec<K>, Failure> {
         let (mut keys, id) = (Vec::new(), self.id);
