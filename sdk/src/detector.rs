@@ -60,7 +60,8 @@ pub trait Detector: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handle, so it cannot be a field of a detector",
     label = "not a handle",
-    note = "handles are ValueState, ListState, MapState, ReducingState, AggregatingState, BroadcastState, SideOutput, Table and Parameters",
+    note = "handles are ValueState, ListState, MapState, ReducingState, AggregatingState, BroadcastState, those of windows, SideOutput, Table and \
+            Parameters",
     note = "a plain field: mark it #[detector(skip)]; a new instance then has its Default"
 )]
 pub trait Handle: Sized {

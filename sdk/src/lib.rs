@@ -31,6 +31,7 @@ pub mod table;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 pub mod timers;
+pub mod window;
 
 pub use broadcast::{BroadcastContext, KeyedBroadcastProcessFunction};
 pub use context::{AnyContext, Context, OpenContext};

@@ -220,7 +220,7 @@ impl Probe {
     }
 
     fn side(&self, lane: Lane, text: String, ctx: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let said = Said { key: ctx.key()?.clone(), say: text };
+        let said = Said { key: ctx.key()?.to_owned(), say: text };
         match lane {
             Lane::Main => ctx.emit(&said),
             Lane::Late => self.late.emit(ctx, &said),
@@ -231,7 +231,7 @@ impl Probe {
 }
 
 fn say(ctx: &mut Context<'_, Probe>, say: String) -> Result<(), Failure> {
-    let key = ctx.key()?.clone();
+    let key = ctx.key()?.to_owned();
     ctx.emit(&Said { key, say });
     Ok(())
 }

@@ -175,7 +175,8 @@ fn field_of(field: &Field) -> syn::Result<HandleField<'_>> {
 fn kind_of(ty: &Type) -> Option<Kind> {
     let Type::Path(path) = ty else { return None };
     match path.path.segments.last()?.ident.to_string().as_str() {
-        "ValueState" | "ListState" | "MapState" | "ReducingState" | "AggregatingState" => Some(Kind::State),
+        "ValueState" | "ListState" | "MapState" | "ReducingState" | "AggregatingState" | "WindowState" | "ReducingWindows"
+        | "AggregatingWindows" | "FullWindows" => Some(Kind::State),
         "BroadcastState" => Some(Kind::Broadcast),
         "SideOutput" => Some(Kind::Output),
         "Table" => Some(Kind::Table),

@@ -12,6 +12,11 @@ use crate::schema::table_of;
 use crate::{Context, Failure, Schema};
 
 /// How inputs become a result by way of an accumulator (Flink's `AggregateFunction`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an aggregate function",
+    label = "needs an aggregate function",
+    note = "write `impl AggregateFunction for {Self}`, with the types Input, Accumulator and Output"
+)]
 pub trait AggregateFunction {
     /// What is added.
     type Input;
@@ -31,6 +36,11 @@ pub trait AggregateFunction {
 }
 
 /// An aggregate function whose accumulators can be merged, which windows that merge need (`merge` of Flink's `AggregateFunction`).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how two of its accumulators become one",
+    label = "needs to merge",
+    note = "windows can merge: write `impl MergingAggregateFunction for {Self}`, with `fn merge`"
+)]
 pub trait MergingAggregateFunction: AggregateFunction {
     /// The accumulator of all that was added to either.
     fn merge(older: Self::Accumulator, newer: Self::Accumulator) -> Self::Accumulator;

@@ -28,7 +28,7 @@ use crate::encode::type_name;
 /// A handle of a keyed state, which may have `#[state(..)]` options.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state, so #[state(..)] does not apply to it",
-    note = "states are ValueState, ListState, MapState, ReducingState and AggregatingState; a side output is renamed by #[output(name = \"..\")], \
+    note = "states are ValueState, ListState, MapState, ReducingState, AggregatingState and those of windows; a side output is renamed by #[output(name = \"..\")], \
             a table by #[table(name = \"..\")]"
 )]
 pub trait State {}

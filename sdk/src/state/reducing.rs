@@ -14,6 +14,11 @@ use crate::schema::table_of;
 use crate::{Context, Failure, Schema};
 
 /// How two values become one (Flink's `ReduceFunction`). It must be associative: windows that merge reduce what is reduced already.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how two values of type `{T}` become one",
+    label = "needs a reduce function",
+    note = "write `impl ReduceFunction<{T}> for {Self}`, with `fn reduce(older: {T}, newer: {T}) -> {T}`"
+)]
 pub trait ReduceFunction<T> {
     /// Reduces two values, the older first, to one.
     fn reduce(older: T, newer: T) -> T;

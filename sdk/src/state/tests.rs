@@ -38,6 +38,8 @@ enum Op {
     AverageAdd(i64),
     ClearAverage,
     PutAll(Vec<(i32, String)>),
+    /// Those below the key.
+    Retain(i32),
 }
 
 /// Does to its states what its records say, and says what it saw.
@@ -135,6 +137,7 @@ impl Script {
             Op::AverageAdd(n) => self.average.add(ctx, n)?,
             Op::ClearAverage => self.average.clear(ctx),
             Op::PutAll(entries) => self.map.put_all(ctx, entries),
+            Op::Retain(bound) => self.map.retain(ctx, |&key, text| key < bound && !text.is_empty())?,
             other => return Err(Failure::fatal(format!("{other:?} is a read"))),
         }
         Ok(())
@@ -183,6 +186,7 @@ impl Model {
             Op::AverageAdd(n) => self.average.push(n),
             Op::ClearAverage => self.average.clear(),
             Op::PutAll(entries) => self.map.extend(entries),
+            Op::Retain(bound) => self.map.retain(|&key, _| key < bound),
         }
         None
     }
@@ -191,7 +195,7 @@ impl Model {
 fn random_op(rng: &mut Rng) -> Op {
     let (n, key) = (rng.i64(-9..9), rng.i32(-12..12));
     let all: Vec<i64> = (0..rng.usize(0..3)).map(|_| rng.i64(..)).collect();
-    match rng.u8(0..52) {
+    match rng.u8(0..53) {
         0 => Op::ClearValue,
         1 => Op::ClearMap,
         2 => Op::ClearList,
@@ -217,6 +221,7 @@ fn random_op(rng: &mut Rng) -> Op {
         46 | 47 => Op::SumAdd(n),
         48..=50 => Op::AverageAdd(n),
         51 => Op::PutAll(vec![(key, format!("{n}")), (key + 1, format!("{n}"))]),
+        52 => Op::Retain(key),
         _ => Op::Put(key, format!("{n}")),
     }
 }

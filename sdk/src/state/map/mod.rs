@@ -188,6 +188,59 @@ impl<K: Schema + DeserializeOwned, V: Schema + DeserializeOwned> MapState<K, V> 
         })
     }
 
+    /// Keeps only the entries for which `keep` says so, asked in the order of their keys (`remove` of an iterator of Flink's).
+    ///
+    /// # Errors
+    /// A stored key or value does not decode; the job fails.
+    pub fn retain<D: KeyedProcessFunction>(
+        &mut self,
+        ctx: &mut Context<'_, D>,
+        mut keep: impl FnMut(&K, &V) -> bool,
+    ) -> Result<(), Failure> {
+        let mut gone = Vec::new();
+        self.for_each(ctx, |key, value| {
+            if !keep(&key, value) {
+                gone.push(key);
+            }
+            Ok(())
+        })?;
+        gone.iter().for_each(|key| self.remove(ctx, key));
+        Ok(())
+    }
+
+    /// The keys in order; not a read that renews a time to live.
+    pub(crate) fn peek_keys<D: KeyedProcessFunction>(&mut self, ctx: &mut Context<'_, D>) -> Result<Vec<K>, Failure> {
+        let (mut keys, id) = (Vec::new(), self.id);
+        self.scan(&mut ctx.core, false, &mut |key, _| {
+            keys.push(decode_key(id, key)?);
+            Ok(true)
+        })?;
+        Ok(keys)
+    }
+
+    /// Sets an entry to what `make` makes of its value.
+    pub(crate) fn replace_with<D: KeyedProcessFunction>(
+        &mut self,
+        ctx: &mut Context<'_, D>,
+        key: &K,
+        make: impl FnOnce(Option<V>) -> V,
+    ) -> Result<(), Failure> {
+        let cell = self.read(&mut ctx.core, key)?;
+        let value = make(self.overlay.value_mut(cell).take());
+        self.overlay.set(ctx.core.slot, &self.key, Some(value));
+        Ok(())
+    }
+
+    /// Removes an entry and gives back its value.
+    pub(crate) fn take<D: KeyedProcessFunction>(&mut self, ctx: &mut Context<'_, D>, key: &K) -> Result<Option<V>, Failure> {
+        let cell = self.read(&mut ctx.core, key)?;
+        let value = self.overlay.value_mut(cell).take();
+        if value.is_some() {
+            self.overlay.set(ctx.core.slot, &self.key, None);
+        }
+        Ok(value)
+    }
+
     /// The cell of an entry, with its value before or in this batch.
     #[inline]
     fn read<Q: Serialize + ?Sized>(&mut self, core: &mut Core<'_>, key: &Q) -> Result<usize, Failure> {
