@@ -123,7 +123,6 @@ fn folders_are_searched_and_filtered() {
 }
 
 #[test]
-#[expect(clippy::unwrap_used, reason = "a test cannot go on")]
 fn machines_read_the_report() {
     let place = Workplace::new();
     place.write("a.case.yaml", case("name: a <b> & c\nbatch_rows: [2]\n", &(element("emit: x") + "  - expect: []\n")));

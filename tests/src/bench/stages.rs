@@ -32,7 +32,7 @@ pub fn run(spec: &Path, cache: &Path) -> Result<(), String> {
     let engine = GuestEngine::new().map_err(chain)?;
     let assembly = Assembly::load(&spec, &engine, Some(&ComponentCache::new(cache.to_owned()))).map_err(chain)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let job = assembly.job(KEY_GROUPS, &disk).map_err(chain)?;
+    let job = assembly.job(KEY_GROUPS, 0, &disk).map_err(chain)?;
     let mut line = Line::new(&job).map_err(chain)?;
     line.run(&job).map_err(chain)?;
     line.print();
@@ -215,9 +215,9 @@ struct Files {
 
 impl Files {
     fn open(settings: &SourceSettings) -> tidemill_core::Result<Self> {
-        let names = settings.source.discover()?;
-        let splits = (0u32..).zip(names).map(|(id, name)| Split { id, name, position: 0, finished: false });
-        let open = splits.map(|split| Ok((settings.source.open(&split)?, i64::MIN))).collect::<tidemill_core::Result<_>>()?;
+        let mut splits: Vec<Split> = Vec::new();
+        settings.source.discover(&mut splits)?;
+        let open = splits.into_iter().map(|split| Ok((settings.source.open(&split)?, i64::MIN))).collect::<tidemill_core::Result<_>>()?;
         Ok(Self { open, rows: SourceRows::default() })
     }
 
