@@ -105,19 +105,13 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
         wire(3, 1, 5, WireKind::Forward),
         wire(1, dead_letters, 6, WireKind::Forward),
     ];
-    let job_operator = |(index, settings): (usize, &Arc<OperatorSettings>)| JobOperator {
-        uid: settings.uid.clone(),
-        component: "native".to_owned(),
-        node: index + 1,
-        settings: Arc::clone(settings),
-    };
     Ok(Job {
         name: "stock-out".to_owned(),
         parallelism: shape.parallelism,
         graph: Graph { nodes, wires, max_parallelism: 128 },
         sources: vec![("pos".to_owned(), source as _)],
         sinks,
-        operators: operators.iter().enumerate().map(job_operator).collect(),
+        operators: (1..).zip(&operators).map(job_operator).collect(),
         backend: Arc::new(MemoryBackend),
         checkpoints: checkpoint::Options { interval: 5, timeout: 1_000_000, min_pause: 0, tolerable_failures: 2 },
         retain: 1,
@@ -126,6 +120,10 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
         restart: Strategy::None,
         queue_capacity: shape.queue_capacity,
     })
+}
+
+fn job_operator((node, settings): (usize, &Arc<OperatorSettings>)) -> JobOperator {
+    JobOperator { uid: settings.uid.clone(), component: "native".to_owned(), node, settings: Arc::clone(settings) }
 }
 
 fn operator(

@@ -57,10 +57,7 @@ impl World {
 
     /// Workers that start from nothing, or from a snapshot.
     pub(super) fn start(&self, options: Options, from: Option<Restart>) -> Vec<Worker> {
-        let (splits, restored) = from.map_or_else(
-            || (vec![Split { id: 0, name: "0".to_owned(), position: 0, finished: false }], None),
-            |from| (from.splits, Some(from.operator)),
-        );
+        let (splits, restored) = from.map_or_else(|| (vec![Split::new(&[], "0")], None), |from| (from.splits, Some(from.operator)));
         let setup = WorkerSetup {
             wakers: vec![Waker::noop().clone(); options.workers],
             queue_capacity: 2,
@@ -131,8 +128,8 @@ pub(super) fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
 }
 
 impl Source for World {
-    fn discover(&self) -> Result<Vec<String>> {
-        Ok(vec!["0".to_owned()])
+    fn discover(&self, _: &mut Vec<Split>) -> Result<()> {
+        Ok(())
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
