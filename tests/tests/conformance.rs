@@ -94,7 +94,7 @@ fn every_case_file_holds() {
 /// A job that has taken checkpoints, and their store.
 fn job_with_checkpoints() -> (Job, CheckpointStore) {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(7));
-    let shape = Shape { parallelism: 2, queue_capacity: 4, batch_rows: 16, source_rows: 16 };
+    let shape = Shape { parallelism: 2, queue_capacity: 4, batch_rows: 16, source_rows: 16, max_rate: None, moody: false };
     let job = stock_out(&Day::new(7, 400, 3), shape, &disk).unwrap();
     let mut life = Life::start(&job, &disk, Rng::with_seed(7), Timestamp(0), 1).unwrap().unwrap();
     while life.tally().committed < 3 {

@@ -44,7 +44,7 @@ pub struct Shape {
     pub batch_rows: usize,
     /// How many rows a source reads in one turn.
     pub source_rows: usize,
-    /// How many rows a second each subtask of the source reads.
+    /// How many rows a second the subtasks of the source read together.
     pub max_rate: Option<u64>,
     /// Whether the detectors are [`Moody`].
     pub moody: bool,

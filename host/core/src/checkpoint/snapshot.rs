@@ -196,7 +196,7 @@ mod tests {
         );
         let hash = xxh3_64(&bytes);
         bytes.extend_from_slice(&[&[0xFF][..], &hash.to_le_bytes()].concat());
-        let old = OperatorSnapshot { uid: "old", pass: None, groups: vec![(KeyGroup(9), &b"ab"[..])] };
+        let old = OperatorSnapshot { uid: "old", pass: None, groups: vec![(KeyGroup(9), &b"ab"[..])], broadcast: b"" };
         assert_eq!(Snapshot::parse(&bytes).unwrap(), Snapshot { checkpoint: 7, worker: 1, operators: vec![old] });
     }
 

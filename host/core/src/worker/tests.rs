@@ -45,8 +45,9 @@ struct TestReader {
 }
 
 impl Source for TestSource {
-    fn discover(&self) -> Result<Vec<String>> {
-        Ok((0..self.feed.lock().unwrap().len()).map(|split| split.to_string()).collect())
+    /// The test gives out the splits itself.
+    fn discover(&self, _: &mut Vec<Split>) -> Result<()> {
+        Ok(())
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
@@ -257,7 +258,7 @@ impl Rig {
         let kind = |shape: Shaped| if shape.broadcast { WireKind::Broadcast } else { by_key() };
         let mut wires: Vec<Wire> = (0..count).map(|from| Wire { from, lane: 0, to: count, kind: kind(shapes[from]) }).collect();
         wires.push(Wire { from: count, lane: 0, to: count + 1, kind: WireKind::Forward });
-        let split = |id: u32| Split { id, name: id.to_string(), position: 0, finished: false };
+        let split = |id: u32| Split { id, ..Split::new(&[], id.to_string()) };
         let splits = shapes.iter().map(|shape| (0..u32::try_from(shape.splits).unwrap()).map(split).collect()).collect();
         let mut by_node: Vec<Option<RestoredOperator>> = nodes.iter().map(|_| None).collect();
         by_node[count] = restored;

@@ -78,6 +78,7 @@ impl World {
             source: Arc::new(self.clone()),
             timestamp: Some(FieldPath::resolve(&input, "time").unwrap().as_timestamp().unwrap()),
             watermark: Strategy { bound: 0, idle_timeout: None },
+            alignment: None,
             max_rate: None,
             batch_rows: options.source_rows,
             splits: Arc::default(),
@@ -124,7 +125,7 @@ pub(super) fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
     let passes = part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))).collect();
     let groups = part.groups.iter().map(|(group, bytes)| (*group, bytes.to_vec())).collect();
     let splits = snapshot.splits.into_iter().flat_map(|(_, splits)| splits).collect();
-    Restart { splits, operator: RestoredOperator { passes, groups, states: vec![] } }
+    Restart { splits, operator: RestoredOperator { passes, groups, ..RestoredOperator::default() } }
 }
 
 impl Source for World {
