@@ -46,6 +46,8 @@ impl Guest for Hostile {
             states: vec![state],
             lanes: vec![types::LaneDescriptor { name: "main".to_owned(), schema: record }],
             tables: Vec::new(),
+            broadcast: Vec::new(),
+            broadcast_states: Vec::new(),
         }
     }
 
@@ -80,6 +82,10 @@ impl Guest for Hostile {
     fn on_timers(_: Context, timers: Timers) -> Result<u32, Failure> {
         emit(&Answer::default());
         Ok(u32::try_from(timers.slot.len()).unwrap_or(u32::MAX))
+    }
+
+    fn process_broadcast_elements(_: Context, _: Elements) -> Result<u32, Failure> {
+        Err(Failure::Fatal("there is no broadcast input".to_owned()))
     }
 }
 
