@@ -11,6 +11,7 @@ mod large;
 mod order;
 mod places;
 mod read;
+mod row;
 mod shape;
 mod slab;
 mod snapshot;
@@ -22,6 +23,7 @@ use self::block::LARGE;
 use self::cell::CellMut;
 use self::expire::Sweep;
 use self::keys::{Keys, NONE};
+pub(super) use self::keys::Key;
 use self::large::Large;
 use self::places::Places;
 use self::read::CellRef;
@@ -66,14 +68,7 @@ impl KeyedState for MemoryState {
     fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
         self.first_seen(now);
         self.places.find(slots, &self.keys);
-        into.clear();
-        let entries = self.shapes.iter().filter(|shape| shape.form != Form::Value).count();
-        into.entries.resize_with(entries, Default::default);
-        into.values.resize_with(self.shapes.len() - entries, Default::default);
-        for slot in (0..).take(slots.len()) {
-            self.copy_key(self.places.get(slot), now, into);
-        }
-        self.remove_emptied();
+        self.copy_found(slots, now, into);
         Ok(())
     }
 
@@ -160,6 +155,18 @@ impl MemoryState {
             sweep: Sweep::default(),
             unseen: false,
         }
+    }
+
+    /// Fills the columns, once the places of the keys are found.
+    pub(super) fn copy_found(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) {
+        into.clear();
+        let entries = self.shapes.iter().filter(|shape| shape.form != Form::Value).count();
+        into.entries.resize_with(entries, Default::default);
+        into.values.resize_with(self.shapes.len() - entries, Default::default);
+        for slot in (0..).take(slots.len()) {
+            self.copy_key(self.places.get(slot), now, into);
+        }
+        self.remove_emptied();
     }
 
     /// Adds the cells of the key at a place to the columns.

@@ -1,6 +1,7 @@
 //! Keyed state and timers of one operator's subtask, behind one trait.
 
 mod broadcast;
+mod cached;
 pub mod conformance;
 pub mod layout;
 mod memory;
@@ -14,6 +15,7 @@ use crate::key_group::KeyGroup;
 use crate::time::{Domain, Timestamp};
 
 pub use broadcast::BroadcastStates;
+pub use cached::{CachedState, Pool, Rows, Space};
 pub use memory::{MemoryBackend, MemoryState};
 
 /// A slot's entries of a list or map are prefetched whole up to this number.

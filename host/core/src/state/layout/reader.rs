@@ -49,6 +49,11 @@ impl<'a> Reader<'a> {
         Ok(Self { rest, group, keys: u32::from_le_bytes(keys), key: None, at: At::Key })
     }
 
+    /// Reads the content of one key that stands for itself.
+    pub(in crate::state) fn of_key(group: KeyGroup, content: &'a [u8]) -> Self {
+        Self { rest: content, group, keys: 0, key: None, at: At::State { after: None } }
+    }
+
     /// The next item; `None` after the last.
     ///
     /// # Errors

@@ -29,6 +29,22 @@ impl Writer {
         self.blob(key);
     }
 
+    /// Begins the content of a key that stands for itself; its states and then its [`timers`](Self::timers) follow.
+    pub(in crate::state) fn begin_key(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// What was written since [`begin_key`](Self::begin_key).
+    pub(in crate::state) fn content(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Writes a key with its content as it was written before.
+    pub(in crate::state) fn key_with(&mut self, key: &[u8], content: &[u8]) {
+        self.key(key);
+        self.bytes.extend_from_slice(content);
+    }
+
     /// Writes that a key is gone.
     pub fn tombstone(&mut self, key: &[u8]) {
         self.keys += 1;

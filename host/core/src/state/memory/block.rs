@@ -61,6 +61,11 @@ impl Block {
         self.0.is_empty()
     }
 
+    /// How many bytes are allocated.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.capacity()
+    }
+
     #[inline]
     pub(super) fn key(&self) -> &[u8] {
         &self.0[KEY..self.cells()]

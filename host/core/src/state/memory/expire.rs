@@ -45,7 +45,7 @@ impl MemoryState {
     }
 
     /// Notes when the next content of a key expires. What is large is looked at each time.
-    fn note_end_of_life(&mut self, id: u32) {
+    pub(super) fn note_end_of_life(&mut self, id: u32) {
         let Self { shapes, keys, .. } = self;
         let Some(key) = keys.slab.get_mut(id).filter(|key| !key.block.is_free()) else { return };
         let mut cell = key.block.first_cell();

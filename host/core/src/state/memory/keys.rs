@@ -2,6 +2,7 @@
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use tidemill_wit::columns::BlobsBuf;
 
 use super::block::Block;
 use super::slab::Slab;
@@ -13,13 +14,20 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// A key with all that belongs to it.
 #[derive(Debug, Default)]
-pub(super) struct Key {
+pub(in crate::state) struct Key {
     pub(super) block: Block,
     /// The number of its timers in both domains.
     pub(super) timers: u32,
-    pub(super) group: KeyGroup,
+    pub(in crate::state) group: KeyGroup,
     /// The processing time in milliseconds before which nothing of the key expires.
     pub(super) lives_until: i64,
+}
+
+impl Key {
+    /// The key's bytes.
+    pub(in crate::state) fn bytes(&self) -> &[u8] {
+        self.block.key()
+    }
 }
 
 /// All keys.
@@ -28,6 +36,27 @@ pub(super) struct Keys {
     index: HashTable<Place>,
     pub(super) slab: Slab<Key>,
     states: usize,
+    /// The keys that have vanished, if anybody wants to know.
+    pub(super) removed: Option<Removed>,
+}
+
+/// Keys that have vanished.
+#[derive(Debug, Default)]
+pub(in crate::state) struct Removed {
+    /// Where they were.
+    pub(in crate::state) places: Vec<(u32, KeyGroup)>,
+    pub(in crate::state) keys: BlobsBuf,
+}
+
+impl Removed {
+    pub(in crate::state) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub(in crate::state) fn clear(&mut self) {
+        self.places.clear();
+        self.keys.clear();
+    }
 }
 
 /// Where a key lies. The tag is half of the hash: nearly always enough to tell keys apart without looking at them.
@@ -39,7 +68,7 @@ struct Place {
 
 impl Keys {
     pub(super) fn new(states: usize) -> Self {
-        Self { index: HashTable::new(), slab: Slab::default(), states }
+        Self { index: HashTable::new(), slab: Slab::default(), states, removed: None }
     }
 
     /// Finds for each slot the place that its key has if it is there at all, judged by the hash alone: no key is touched, so that the
@@ -70,7 +99,7 @@ impl Keys {
 
     /// The place of a key, which is put there if it is not.
     pub(super) fn find_or_insert(&mut self, key: KeyRef<'_>) -> u32 {
-        let Self { index, slab, states } = self;
+        let Self { index, slab, states, .. } = self;
         let tag = tag(key.hash);
         let same = |place: &Place| place.tag == tag && slab.get(place.id).is_some_and(|found| found.block.holds(key.bytes));
         match index.entry(spread(tag), same, |place| spread(place.tag)) {
@@ -92,6 +121,10 @@ impl Keys {
         let tag = tag(hash_key(key.block.key()));
         if let Ok(found) = self.index.find_entry(spread(tag), |place| place.id == id) {
             found.remove();
+        }
+        if let (Some(removed), Some(key)) = (&mut self.removed, self.slab.get(id)) {
+            removed.places.push((id, key.group));
+            removed.keys.push(key.block.key());
         }
         self.slab.remove(id);
         true

@@ -39,6 +39,18 @@ pub(super) struct Map {
     bytes: usize,
 }
 
+impl Large {
+    /// About how many bytes the content takes, given what a map's entry costs besides its key and value.
+    pub(super) fn bytes(&self, map_entry: usize) -> usize {
+        match self {
+            Self::Free => 0,
+            Self::Value(value) => value.value.capacity(),
+            Self::List(list) => list.bytes.capacity() + list.len() * 16,
+            Self::Map(map) => map.bytes + map.entries.len() * map_entry,
+        }
+    }
+}
+
 impl List {
     pub(super) fn push(&mut self, stamp: i64, value: &[u8]) {
         self.bytes.extend_from_slice(value);

@@ -29,9 +29,14 @@ impl Places {
 
     /// Finds the places unless they are known already.
     pub(super) fn ensure(&mut self, slots: &SlotKeys, keys: &Keys) {
-        if self.hashes != slots.hashes {
+        if !self.are_of(slots) {
             self.find(slots, keys);
         }
+    }
+
+    /// Whether the places are those of this batch.
+    pub(super) fn are_of(&self, slots: &SlotKeys) -> bool {
+        self.hashes == slots.hashes
     }
 
     /// Keys have been removed or have come: nothing is known any more.

@@ -60,8 +60,14 @@ impl MemoryState {
     }
 
     fn write_key(&self, id: u32, times: &[Times; 2], writer: &mut Writer) {
+        writer.key(self.keys.key(id));
+        self.write_states(id, writer);
+        let [event, processing] = times;
+        writer.timers(event.get(id), processing.get(id));
+    }
+
+    pub(super) fn write_states(&self, id: u32, writer: &mut Writer) {
         let Some(key) = self.keys.slab.get(id) else { return };
-        writer.key(key.block.key());
         let mut cell = key.block.first_cell();
         for (state, &shape) in (0..).zip(&self.shapes) {
             let read = CellRef { block: &key.block, larges: &self.larges, cell, shape };
@@ -79,8 +85,6 @@ impl MemoryState {
             }
             cell = key.block.cell_after(cell);
         }
-        let [event, processing] = times;
-        writer.timers(event.get(id), processing.get(id));
     }
 
     pub(super) fn read_snapshot(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
@@ -156,7 +160,7 @@ impl MemoryState {
         }
     }
 
-    fn restore_entry(&mut self, id: u32, state: usize, entry: &Entry<'_>) {
+    pub(super) fn restore_entry(&mut self, id: u32, state: usize, entry: &Entry<'_>) {
         let Some(mut cell) = self.cell_mut(id, state, Timestamp::MIN) else { return };
         cell.stamp = entry.stamp.unwrap_or(FRESH);
         match entry.form {

@@ -1,0 +1,287 @@
+//! State larger than memory: keys in use are held as [`MemoryState`] holds them, all others are rows of an ordered store.
+//!
+//! A key goes as a whole. It is *in use* from when a batch names it until the memory is needed for others; then it is *put away*: only its
+//! row remains, and a row for each of its timers. So a key in use costs what it costs in memory, and every rule about content, TTL and
+//! order is that of one implementation. Keys that were changed are written to the store a few at a time, so that few are left to be
+//! written at a barrier, while one that changes again and again is written once in a while. Rows of keys in use may be out of date: whoever
+//! reads rows asks first whether the key is in use.
+
+mod away;
+mod note;
+mod pool;
+mod rows;
+mod sweep;
+mod timers;
+mod write;
+
+use std::collections::VecDeque;
+
+use tidemill_wit::descriptor::{StateDescriptor, timer_op};
+
+use self::note::Note;
+use self::pool::Share;
+use self::timers::Away;
+use super::layout::{Item, Reader, Writer};
+use super::memory::MemoryState;
+use super::{DueTimers, KeyedState, Scan};
+use crate::Result;
+use crate::detector::{KeyRef, Prefetched, SlotKeys};
+use crate::effects::{TimerOps, Writes};
+use crate::key_group::{KeyGroup, hash_key};
+use crate::time::{Domain, Timestamp};
+
+pub use self::pool::Pool;
+pub use self::rows::{Rows, Space};
+
+/// How many changed keys may wait to be written: as many can be written at a barrier in some 10 ms.
+const DIRTY: usize = 4096;
+
+/// The state and timers of one subtask, of which those in use are in memory.
+pub struct CachedState<R> {
+    states: Vec<StateDescriptor>,
+    /// The keys in use.
+    memory: MemoryState,
+    /// About the keys in use, by their places in memory.
+    notes: Vec<Note>,
+    rows: R,
+    share: Share,
+    /// The places of changed keys, the first changed one first; some may be written already.
+    queue: VecDeque<u32>,
+    /// How many keys in use are changed and not written.
+    dirty: usize,
+    /// How many may be.
+    most_dirty: usize,
+    /// How many keys are put away.
+    away: u64,
+    /// By [`Domain`]: the timers of keys that are put away.
+    timers: [Away; 2],
+    /// The place that the clock hand points to.
+    hand: u32,
+    sweep: sweep::Cursor,
+    /// Whether content was restored that is subject to a TTL from when it is first seen.
+    unseen: bool,
+    /// Whether the keys of the last batch that were not in use have been looked for.
+    looked: bool,
+    row_key: Vec<u8>,
+    row: Vec<u8>,
+    writer: Writer,
+}
+
+impl<R: Rows> CachedState<R> {
+    /// Empty state over an empty store.
+    #[must_use]
+    pub fn new(states: &[StateDescriptor], rows: R, pool: &Pool) -> Self {
+        let mut memory = MemoryState::new(states);
+        memory.note_removed();
+        Self {
+            states: states.to_vec(),
+            memory,
+            notes: Vec::new(),
+            rows,
+            share: pool.join(),
+            queue: VecDeque::new(),
+            dirty: 0,
+            most_dirty: DIRTY,
+            away: 0,
+            timers: Domain::ALL.map(Away::new),
+            hand: 0,
+            sweep: sweep::Cursor::default(),
+            unseen: false,
+            looked: false,
+            row_key: Vec::new(),
+            row: Vec::new(),
+            writer: Writer::default(),
+        }
+    }
+
+    /// Brings the keys of a batch into use.
+    fn bring(&mut self, slots: &SlotKeys) -> Result<()> {
+        let known = self.memory.find_slots(slots);
+        if self.away > 0 && !(known && self.looked) {
+            for (slot, index) in (0..).zip(0..slots.len()) {
+                if self.memory.place(slot).is_none()
+                    && let Some(id) = self.load(slots.get(index), None)?
+                {
+                    self.memory.set_place(slot, id);
+                }
+            }
+        }
+        self.looked = true;
+        Ok(())
+    }
+
+    /// What must follow every change: rows of keys that have vanished go, some changed keys are written, some keys are put away.
+    fn after_change(&mut self) -> Result<()> {
+        self.forget_removed();
+        self.trickle();
+        self.put_away()?;
+        self.rows.commit()?;
+        self.find_heads()
+    }
+
+    fn note_writes(&mut self, writes: &Writes, timers: &TimerOps) {
+        for &slot in writes.slot.iter().chain(&timers.slot) {
+            if let Some(id) = self.memory.place(slot) {
+                self.changed(id);
+            }
+        }
+        let rows = timers.op.iter().zip(&timers.domain).zip(&timers.slot).zip(&timers.timestamp);
+        for (((&op, &domain), &slot), &time) in rows {
+            let Some((domain, id)) = Domain::from_code(domain).zip(self.memory.place(slot)) else { continue };
+            let Some(note) = self.notes.get_mut(id as usize) else { continue };
+            if op == timer_op::REGISTER { note.timers.register(domain, time) } else { note.timers.delete(domain, time) }
+        }
+    }
+
+    /// The same as a state that holds only one key, for reads of keys that no batch has named.
+    fn alone(&self, key: KeyRef<'_>) -> Result<Option<MemoryState>> {
+        let (mut row_key, mut row) = (Vec::new(), Vec::new());
+        rows::key_row(key.group, key.bytes, &mut row_key);
+        if self.away == 0 || !self.rows.get(Space::Keys, &row_key, &mut row)? {
+            return Ok(None);
+        }
+        let mut alone = MemoryState::new(&self.states);
+        alone.load(key, away::content(&row)?.1, None, &mut |_, _| {})?;
+        Ok(Some(alone))
+    }
+
+    /// Brings the keys into use that bytes to be restored name, so that they can be replaced.
+    fn bring_named(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(group, bytes)?;
+        while let Some(item) = reader.next()? {
+            if self.away == 0 {
+                continue;
+            }
+            if let Item::Key(bytes) | Item::Tombstone(bytes) = item {
+                let key = KeyRef { bytes, hash: hash_key(bytes), group };
+                if self.memory.find(key).is_none() {
+                    self.load(key, None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what was restored.
+    fn note_restored(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+        let mut reader = Reader::new(group, bytes)?;
+        let mut id = None;
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Key(bytes) => {
+                    id = self.memory.find(KeyRef { bytes, hash: hash_key(bytes), group });
+                    id.into_iter().for_each(|id| self.changed(id));
+                }
+                Item::Timer(domain, time) => {
+                    if let Some(note) = id.and_then(|id| self.notes.get_mut(id as usize)) {
+                        note.timers.register(domain, time);
+                    }
+                }
+                Item::Tombstone(_) | Item::Entry(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Rows> KeyedState for CachedState<R> {
+    fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
+        self.see(now)?;
+        self.looked = false;
+        self.bring(slots)?;
+        self.memory.copy(slots, now, into);
+        self.forget_removed();
+        self.rows.commit()?;
+        self.find_heads()
+    }
+
+    fn get_entry(&self, key: KeyRef<'_>, state: u8, entry: &[u8], now: Timestamp, into: &mut Vec<u8>) -> Result<bool> {
+        if self.memory.find(key).is_some() {
+            return self.memory.get_entry(key, state, entry, now, into);
+        }
+        self.alone(key)?.map_or(Ok(false), |alone| alone.get_entry(key, state, entry, now, into))
+    }
+
+    fn scan_entries(&self, scan: &Scan<'_>, now: Timestamp, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        if self.memory.find(scan.key).is_some() {
+            return self.memory.scan_entries(scan, now, found);
+        }
+        self.alone(scan.key)?.map_or(Ok(()), |alone| alone.scan_entries(scan, now, found))
+    }
+
+    fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()> {
+        self.see(now)?;
+        self.bring(slots)?;
+        self.memory.apply(slots, writes, timers, now)?;
+        self.forget_removed();
+        self.memory.find_slots(slots);
+        self.note_writes(writes, timers);
+        self.looked = false;
+        self.after_change()
+    }
+
+    fn due_timers(&mut self, domain: Domain, horizon: Timestamp, limit: usize, into: &mut DueTimers) -> Result<()> {
+        self.bring_due(domain, horizon, limit)?;
+        self.memory.due_timers(domain, horizon, limit, into)
+    }
+
+    fn remove_timers(&mut self, domain: Domain, due: &DueTimers, count: usize) -> Result<()> {
+        self.bring(&due.slots)?;
+        self.memory.remove_timers(domain, due, count)?;
+        self.forget_removed();
+        self.memory.find_slots(&due.slots);
+        for (&slot, &time) in due.slot.iter().zip(&due.timestamp).take(count) {
+            let Some(id) = self.memory.place(slot) else { continue };
+            self.changed(id);
+            if let Some(note) = self.notes.get_mut(id as usize) {
+                note.timers.delete(domain, time);
+            }
+        }
+        // The writes of the call follow, to the same keys.
+        self.rows.commit()?;
+        self.find_heads()
+    }
+
+    fn next_timer(&self, domain: Domain) -> Option<Timestamp> {
+        let in_use = self.memory.next_timer(domain);
+        let away = self.away_of(domain).next();
+        in_use.into_iter().chain(away).min()
+    }
+
+    fn timer_count(&self, domain: Domain) -> u64 {
+        self.memory.timer_count(domain) + self.away_of(domain).count
+    }
+
+    fn key_count(&self) -> u64 {
+        self.memory.key_count() + self.away
+    }
+
+    fn expire(&mut self, now: Timestamp) -> Result<()> {
+        if !self.memory.expires() {
+            return Ok(());
+        }
+        self.see(now)?;
+        self.memory.expire(now)?;
+        self.forget_removed();
+        self.sweep_away(now)?;
+        self.after_change()
+    }
+
+    fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
+        self.write_all()?;
+        self.write_snapshot(into)
+    }
+
+    fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
+        self.looked = false;
+        self.bring_named(group, bytes)?;
+        self.memory.restore(group, bytes, states)?;
+        self.forget_removed();
+        self.note_restored(group, bytes)?;
+        self.unseen |= self.memory.has_unseen();
+        self.after_change()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! Writes keys in use to the store.
+
+use super::CachedState;
+use super::rows::{Rows, Space, key_of, key_row, timer_row};
+use crate::Result;
+use crate::key_group::KeyGroup;
+use crate::state::layout::Writer;
+use crate::time::Domain;
+
+impl<R: Rows> CachedState<R> {
+    /// Writes the keys whose change lies back furthest, until few enough are left.
+    pub(super) fn trickle(&mut self) {
+        self.write_until(self.most_dirty);
+    }
+
+    /// Writes all changed keys.
+    pub(super) fn write_all(&mut self) -> Result<()> {
+        self.write_until(0);
+        self.rows.commit()
+    }
+
+    fn write_until(&mut self, left: usize) {
+        while self.dirty > left {
+            let Some(id) = self.queue.pop_front() else { return };
+            if self.notes.get(id as usize).is_some_and(|note| note.dirty) {
+                self.write(id);
+            }
+        }
+        if self.dirty == 0 {
+            self.queue.clear();
+        }
+    }
+
+    /// Writes a key in use with its timers.
+    pub(super) fn write(&mut self, id: u32) {
+        let lives_until = self.memory.end_of_life(id);
+        let Self { memory, notes, rows, dirty, row_key, row, writer, .. } = self;
+        let Some((note, key)) = notes.get_mut(id as usize).zip(memory.key_at(id)) else { return };
+        *dirty -= usize::from(std::mem::take(&mut note.dirty));
+        let live = note.timers.as_slice();
+        if live.is_empty() {
+            memory.save(id, &[], &[], writer);
+        } else {
+            let times = |domain| -> Vec<i64> { note.timers.live().filter(|timer| timer.0 == domain).map(|timer| timer.1).collect() };
+            memory.save(id, &times(Domain::Event), &times(Domain::Processing), writer);
+        }
+        row.clear();
+        row.extend_from_slice(&lives_until.to_be_bytes());
+        row.extend_from_slice(writer.content());
+        key_row(key.group, key.bytes(), row_key);
+        rows.put(Space::Keys, row_key, row);
+        for timer in live.iter().filter(|timer| timer.live != timer.stored) {
+            timer_row(timer.domain, timer.time, key.group, key.bytes(), row_key);
+            if timer.live { rows.put(Space::Timers, row_key, &[]) } else { rows.delete(Space::Timers, row_key) }
+        }
+        note.stored = true;
+        note.timers.settle();
+    }
+
+    /// Passes all rows on in the layout of checkpoints; all keys have been written.
+    pub(super) fn write_snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
+        let (mut group, mut writer, mut outcome) = (None, Writer::default(), Ok(()));
+        self.rows.scan(Space::Keys, &[], &mut |row_key, row| {
+            let Some(key) = key_of(row_key) else { return true };
+            let content = match super::away::content(row) {
+                Ok((_, content)) => content,
+                Err(error) => {
+                    outcome = Err(error);
+                    return false;
+                }
+            };
+            if group != Some(key.group) {
+                if let Some(group) = group {
+                    into(group, writer.finish());
+                }
+                group = Some(key.group);
+                writer.begin(key.group);
+            }
+            writer.key_with(key.bytes, content);
+            true
+        })?;
+        if let (Some(group), Ok(())) = (group, &outcome) {
+            into(group, writer.finish());
+        }
+        outcome
+    }
+}
