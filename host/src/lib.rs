@@ -10,4 +10,5 @@ pub mod scenario;
 pub mod sink;
 pub mod source;
 pub mod spec;
+pub mod state;
 pub mod store;

@@ -74,9 +74,19 @@ fn an_error_is_the_steps_and_may_be_expected() {
 fn what_does_not_work_yet_says_so() {
     let swap = case("", "  - swap: { component: probe_v2 }\n");
     test(&swap).expect(1, &["one.case.yaml:4:5: step 1, `swap`", "not yet supported"]);
-    let restore = case("", "  - savepoint: s\n  - restore: { from: s, backend: rocksdb }\n");
-    test(&restore).expect(1, &["step 2, `restore`", "not yet supported"]);
-    test(&case("backends: [memory, rocksdb]\n", &element("put: 1"))).expect(1, &["rocksdb is not yet supported", "rocksdb batches of 3"]);
+}
+
+#[test]
+fn a_build_without_rocksdb_says_so() {
+    let restore = case("backends: memory\n", "  - savepoint: s\n  - restore: { from: s, backend: rocksdb }\n");
+    let both = case("backends: [memory, rocksdb]\n", &element("put: 1"));
+    if cfg!(feature = "rocksdb") {
+        test(&restore).expect(0, &["1 passed"]);
+        test(&both).expect(0, &["1 passed, 0 failed (6 runs)"]);
+    } else {
+        test(&restore).expect(1, &["step 2, `restore`", "rocksdb is not in this build"]);
+        test(&both).expect(1, &["rocksdb is not in this build", "rocksdb batches of 3"]);
+    }
 }
 
 #[test]

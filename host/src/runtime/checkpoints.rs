@@ -6,9 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidemill_core::checkpoint::Event;
-use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, SinkCommittables, SourcePositions, StateFile, VERSION};
+use tidemill_core::checkpoint::manifest::{
+    Manifest, OperatorState, SinkCommittables, SourcePositions, StateFile, StoredDatabase, StoredFile, VERSION,
+};
 use tidemill_core::sink::{Committable, Sink};
 use tidemill_core::source::Split;
+use tidemill_core::state::{Frozen, FrozenFile};
 use tidemill_core::worker::WorkerSnapshot;
 use tidemill_core::{Error, Kind, Result, Timestamp};
 use tracing::warn;
@@ -70,12 +73,15 @@ pub struct Checkpoints {
     carried: Vec<(u32, Committable)>,
     /// The checkpoint that was stored last.
     stored: Option<Manifest>,
+    /// The shared files that are there, by their paths: they are not copied again.
+    shared: BTreeMap<String, StoredFile>,
     doing: Doing,
 }
 
 /// One worker's part of a checkpoint, durable.
 struct Part {
     file: StateFile,
+    databases: Vec<StoredDatabase>,
     splits: Vec<(u32, Vec<Split>)>,
     committables: Vec<(u32, Committable)>,
     records_in: u64,
@@ -96,6 +102,7 @@ impl Checkpoints {
             end_of_input: false,
             records_in: recovered.records_in,
             files: Vec::new(),
+            databases: Vec::new(),
             sources: Vec::new(),
             operators: job.operators.iter().map(super::job::JobOperator::state).collect::<Vec<OperatorState>>(),
             sinks: Vec::new(),
@@ -109,6 +116,7 @@ impl Checkpoints {
             parts: BTreeMap::new(),
             carried: Vec::new(),
             stored: None,
+            shared: BTreeMap::new(),
             doing: Doing::default(),
         }
     }
@@ -146,7 +154,7 @@ impl Checkpoints {
             }
             // What cannot be removed now is removed later: it costs space, not correctness.
             Task::Retain { newest } => {
-                if let Err(error) = self.store.retain(newest, self.retain) {
+                if let Err(error) = self.store.retain(newest, self.retain).and_then(|()| self.clean_shared()) {
                     warn!(newest, "cannot remove old checkpoints: {}", error.chain());
                 }
                 Ok(None)
@@ -171,10 +179,14 @@ impl Checkpoints {
         }
         let state = snapshot.state();
         // Kept even if the state cannot be written: the next checkpoint commits them.
-        let file = self.store.write_state(checkpoint, snapshot.worker, &state);
-        match file {
-            Ok(file) => {
-                let part = Part { file, splits: snapshot.splits, committables: snapshot.committables, records_in: snapshot.records_in };
+        let written = self
+            .store
+            .write_state(checkpoint, snapshot.worker, &state)
+            .and_then(|file| Ok((file, self.store_databases(checkpoint, snapshot.worker, std::mem::take(&mut snapshot.frozen))?)));
+        match written {
+            Ok((file, databases)) => {
+                let part =
+                    Part { file, databases, splits: snapshot.splits, committables: snapshot.committables, records_in: snapshot.records_in };
                 self.parts.entry(checkpoint).or_default().push(part);
                 Ok(())
             }
@@ -183,6 +195,40 @@ impl Checkpoints {
                 Err(error)
             }
         }
+    }
+
+    /// Stores the files of frozen state that are not stored yet. What fails amid it is removed when the checkpoint is discarded.
+    ///
+    /// # Errors
+    /// A file did not become durable.
+    fn store_databases(&mut self, checkpoint: u64, worker: u32, frozen: Vec<(String, Frozen)>) -> Result<Vec<StoredDatabase>> {
+        let mut databases = Vec::with_capacity(frozen.len());
+        for (number, (operator, frozen)) in frozen.into_iter().enumerate() {
+            let mut files = Vec::with_capacity(frozen.files.len());
+            for FrozenFile { name, path, content } in &frozen.files {
+                files.push(match content {
+                    None => self.store.store_own(path, name, checkpoint, &format!("state-{worker}-{number}"))?,
+                    Some(content) => match self.shared.get(content) {
+                        Some(stored) => stored.clone(),
+                        None => {
+                            let stored = self.store.store_shared(path, name, content)?;
+                            self.shared.insert(content.clone(), stored.clone());
+                            stored
+                        }
+                    },
+                });
+            }
+            databases.push(StoredDatabase { operator, worker, files });
+        }
+        Ok(databases)
+    }
+
+    /// Removes the shared files that no checkpoint needs, neither a complete one nor one under way.
+    fn clean_shared(&mut self) -> Result<()> {
+        let under_way = self.parts.values().flatten().flat_map(|part| &part.databases).flat_map(|database| &database.files);
+        let kept = self.store.clean_shared(under_way.map(|file| file.path.clone()).collect())?;
+        self.shared.retain(|_, file| kept.contains(&file.path));
+        Ok(())
     }
 
     /// Writes the manifest from all workers' parts. Parts of older checkpoints, which never completed, hand over their committables.
@@ -201,6 +247,7 @@ impl Checkpoints {
         for part in parts {
             manifest.records_in += part.records_in;
             manifest.files.push(part.file);
+            manifest.databases.extend(part.databases);
             for (source, splits) in part.splits {
                 if let Some(positions) = manifest.sources.get_mut(source as usize) {
                     positions.splits.extend(splits);
@@ -209,6 +256,7 @@ impl Checkpoints {
             self.carried.extend(part.committables);
         }
         manifest.files.sort_by_key(|file| file.worker);
+        manifest.databases.sort_by(|a, b| (&a.operator, a.worker).cmp(&(&b.operator, b.worker)));
         manifest.sources.iter_mut().for_each(|positions| positions.splits.sort_by_key(|split| split.id));
         for (sink, committable) in &self.carried {
             if let Some(sink) = manifest.sinks.get_mut(*sink as usize) {
@@ -242,13 +290,16 @@ impl Checkpoints {
                 self.carried.extend(committables.into_iter().map(|committable| (sink, committable)));
             }
         }
-        self.store.discard(checkpoint)
+        self.store.discard(checkpoint)?;
+        self.clean_shared()
     }
 
     /// The length of the state files of the checkpoint that was stored last.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
-        self.stored.as_ref().map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum())
+        let databases =
+            |manifest: &Manifest| manifest.databases.iter().flat_map(|database| &database.files).map(|file| file.bytes).sum::<u64>();
+        self.stored.as_ref().map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum::<u64>() + databases(manifest))
     }
 }
 

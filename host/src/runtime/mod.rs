@@ -36,6 +36,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::disk::RealDisk;
 use crate::guest::{ComponentCache, GuestEngine};
 use crate::spec::JobSpec;
+use crate::state;
 use crate::store::CheckpointStore;
 use crate::store::lock::JobLock;
 
@@ -120,7 +121,8 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     assembly.warnings().for_each(|warning| warn!("{warning}"));
     // A damaged manifest is no reason not to start again.
     let newest = if options.fresh { None } else { store.newest()? };
-    let job = assembly.job(max_parallelism(spec, newest.as_ref())?, id, &disk)?;
+    let mut job = assembly.job(max_parallelism(spec, newest.as_ref())?, id, &disk)?;
+    job.backend = state::backend(spec.state, &options.data_dir.join("state"))?;
     let _sinks = connectors::lock_sinks(spec)?;
     if options.fresh {
         forget(&store, &job.sinks)?;

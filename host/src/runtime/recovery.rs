@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
+use tidemill_core::key_group::{KeyGroup, range_of};
 use tidemill_core::schema::{describe, difference, same_key};
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Split;
@@ -15,6 +16,7 @@ use tidemill_wit::schema::TypeTable;
 use super::checkpoints::commit;
 use super::doing::Doing;
 use super::job::{Job, JobOperator};
+use crate::state;
 use crate::store::CheckpointStore;
 
 /// What a job starts from.
@@ -223,6 +225,13 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
                     ..RestoredOperator::default()
                 });
                 restored.passes.extend(part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))));
+                for database in manifest.databases.iter().filter(|database| database.operator == part.uid && database.worker == file.worker)
+                {
+                    let groups = range_of(file.worker, manifest.max_parallelism, manifest.parallelism);
+                    let of = |group| u16::try_from(group).ok().map(KeyGroup);
+                    restored.passes.extend(part.pass.iter().flat_map(|pass| groups.clone().filter_map(of).map(|group| (group, *pass))));
+                    restored.stored.push(state::stored(store, database, groups, manifest.checkpoint)?);
+                }
                 restored.broadcast.extend_from_slice(part.broadcast);
                 restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
             }

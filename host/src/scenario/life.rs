@@ -20,6 +20,7 @@ use crate::runtime::checkpoints::{Checkpoints, Task};
 use crate::runtime::recovery::{Missing, Recovered, restore};
 use crate::runtime::{Job, Rig};
 use crate::spec::case::{Case, Setup};
+use crate::state::backend_without_files;
 use crate::store::CheckpointStore;
 
 use super::job::assemble;
@@ -68,7 +69,8 @@ impl Life {
             Some(store) => store.newest()?.map(|manifest| manifest.max_parallelism),
             None => None,
         };
-        let job = assemble(case, &start.setup, components, stored, rig)?;
+        let mut job = assemble(case, &start.setup, components, stored, rig)?;
+        job.backend = backend_without_files(start.setup.backend.live())?;
         let recovered = match &start.from {
             Some(store) => restore(&job, store, start.missing)?,
             None => Recovered { operators: job.graph.nodes.iter().map(|_| None).collect(), ..Recovered::default() },

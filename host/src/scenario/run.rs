@@ -11,9 +11,10 @@ use super::life::{Life, Start, Timers};
 use super::report::{CaseReport, Failure, RunReport};
 use crate::codec::{from_value, to_value};
 use crate::runtime::recovery::Missing;
-use crate::spec::case::{Action, Backend, Case, Restore, Step};
+use crate::spec::case::{Action, Backend, Case, Restore, Setup, Step};
 use crate::spec::nearest::hint;
 use crate::spec::plan::DEAD_LETTER;
+use crate::state::{HAS_ROCKSDB, NO_ROCKSDB};
 use crate::store::CheckpointStore;
 
 /// Runs a case on all its backends and at all its batch sizes.
@@ -21,10 +22,10 @@ pub(super) fn all(case: &Case, components: &Components) -> CaseReport {
     let mut runs = Vec::new();
     for backend in &case.backends {
         for &batch_rows in &case.batch_rows {
-            let failure = if backend.value == Backend::Rocksdb {
-                Some(Failure::whole(case, &backend.at, "the state backend rocksdb is not yet supported"))
+            let failure = if backend.value == Backend::Rocksdb && !HAS_ROCKSDB {
+                Some(Failure::whole(case, &backend.at, NO_ROCKSDB))
             } else {
-                Run::new(case, components, batch_rows).run().err().map(|failure| *failure)
+                Run::new(case, components, backend.value, batch_rows).run().err().map(|failure| *failure)
             };
             runs.push(RunReport { backend: backend.value.name(), batch_rows, failure });
         }
@@ -53,13 +54,13 @@ struct Run<'a> {
 type Outcome<T = ()> = Result<T, Box<Failure>>;
 
 impl<'a> Run<'a> {
-    fn new(case: &'a Case, components: &'a Components, batch_rows: usize) -> Self {
+    fn new(case: &'a Case, components: &'a Components, backend: Backend, batch_rows: usize) -> Self {
         Self {
             case,
             components,
             batch_rows,
             clock: 0,
-            start: Start { setup: case.setup.clone(), from: None, missing: Missing::Refused },
+            start: Start { setup: Setup { backend, ..case.setup.clone() }, from: None, missing: Missing::Refused },
             life: None,
             failed: None,
             ended: None,
@@ -208,9 +209,6 @@ impl<'a> Run<'a> {
             let hint = hint(&restore.from, known);
             return Err(Error::config(format!("there is no savepoint or checkpoint `{}`{hint}", restore.from)));
         };
-        if restore.backend == Some(Backend::Rocksdb) {
-            return Err(Error::config("`restore` with `backend: rocksdb` is not yet supported"));
-        }
         let missing = if restore.allow_non_restored_state { Missing::Dropped } else { Missing::Refused };
         let start = Start { setup: self.start.setup.changed(restore), from: Some(store.clone()), missing };
         self.live(index, &start)

@@ -55,6 +55,18 @@ pub enum StateBackend {
     /// In the memory of the process.
     #[default]
     Memory,
+    /// In `RocksDB`: what is used in memory, everything on local disk.
+    Rocksdb {
+        /// How many bytes of memory it takes in the whole process.
+        memory: u64,
+    },
+}
+
+impl StateBackend {
+    /// How much memory `RocksDB` takes if nobody says: 512 MiB.
+    pub const ROCKSDB_MEMORY: u64 = 512 << 20;
+    /// The least that it can work with: 32 MiB.
+    pub const ROCKSDB_LEAST_MEMORY: u64 = 32 << 20;
 }
 
 /// When checkpoints are taken and how long they are kept.

@@ -1,4 +1,5 @@
 //! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` and `OWNER` beside them.
+//! State that is in files of its own lies in `shared` and in `chk-N/NAME-I`, as the manifest says.
 //! `chk-N/COMMITTING` says that some of its output may be visible, `chk-N/COMMITTED` that all of it was.
 //!
 //! Every file is written under another name, made durable, renamed, and its folder made durable. A checkpoint exists once its manifest
@@ -7,7 +8,9 @@
 pub mod lock;
 
 mod owner;
+mod shared;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,7 +122,7 @@ impl CheckpointStore {
         unfinished.iter().chain(complete.iter().take(surplus)).try_for_each(|id| self.discard(*id))
     }
 
-    /// Removes the folders that unfinished checkpoints left.
+    /// Removes what unfinished checkpoints left.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -129,7 +132,15 @@ impl CheckpointStore {
                 self.discard(id)?;
             }
         }
-        Ok(())
+        let scratch = self.scratch();
+        self.disk.remove_dir(&scratch).map_err(|error| Error::storage(format!("removing {}", scratch.display())).caused_by(error))?;
+        self.clean_shared(BTreeSet::new()).map(drop)
+    }
+
+    /// A folder of this machine for files that are needed for a while.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.dir.join("scratch")
     }
 
     /// Removes a checkpoint, its manifest first, so that what is left of it after a crash does not look whole.
@@ -231,6 +242,7 @@ impl CheckpointStore {
         let failed = |error| Error::storage(format!("clearing the checkpoint folder {}", self.dir.display())).caused_by(error);
         self.disk.remove(&self.dir.join(FINISHED)).and_then(|()| self.disk.sync_dir(&self.dir)).map_err(failed)?;
         self.ids()?.into_iter().try_for_each(|id| self.discard(id))?;
+        self.clean_shared(BTreeSet::new())?;
         self.disk.sync_dir(&self.dir).map_err(failed)
     }
 
@@ -239,7 +251,8 @@ impl CheckpointStore {
     /// # Errors
     /// A file cannot be removed.
     pub fn remove_all(&self) -> Result<()> {
-        self.ids()?.into_iter().try_for_each(|id| self.discard(id))
+        self.ids()?.into_iter().try_for_each(|id| self.discard(id))?;
+        self.clean_shared(BTreeSet::new()).map(drop)
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {

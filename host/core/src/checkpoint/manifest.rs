@@ -35,6 +35,9 @@ pub struct Manifest {
     pub records_in: u64,
     /// The workers' state files.
     pub files: Vec<StateFile>,
+    /// The state that is in files of its own, by operator and worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<StoredDatabase>,
     /// Where the sources stand.
     pub sources: Vec<SourcePositions>,
     /// What the operators' state consists of.
@@ -56,6 +59,30 @@ pub struct StateFile {
     pub checksum: String,
     /// The checkpoint that it is a delta to; `None`: it holds everything.
     pub base: Option<u64>,
+}
+
+/// The state of one operator's subtask as files of its backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredDatabase {
+    /// The operator's uid.
+    pub operator: String,
+    /// The worker that wrote it.
+    pub worker: u32,
+    /// Its files. Some belong to other checkpoints too.
+    pub files: Vec<StoredFile>,
+}
+
+/// A file of a stored database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredFile {
+    /// Its name in the database.
+    pub name: String,
+    /// Its path within the checkpoint folder.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its XXH3 hash in hexadecimal.
+    pub checksum: String,
 }
 
 /// The splits of a source.
@@ -167,6 +194,7 @@ mod tests {
             end_of_input: false,
             records_in: 9,
             files: vec![],
+            databases: vec![],
             sources: vec![SourcePositions { uid: "pos".to_owned(), splits: vec![Split { position: 17, ..Split::new(&[], "a") }] }],
             operators: vec![],
             sinks: vec![],

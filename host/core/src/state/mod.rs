@@ -3,6 +3,7 @@
 mod broadcast;
 mod cached;
 pub mod conformance;
+mod files;
 pub mod layout;
 mod memory;
 
@@ -15,7 +16,8 @@ use crate::key_group::KeyGroup;
 use crate::time::{Domain, Timestamp};
 
 pub use broadcast::BroadcastStates;
-pub use cached::{CachedState, Pool, Rows, Space};
+pub use cached::{CachedState, Pool, Rows, Space, pass_groups};
+pub use files::{Frozen, FrozenFile, StoredGroups};
 pub use memory::{MemoryBackend, MemoryState};
 
 /// A slot's entries of a list or map are prefetched whole up to this number.
@@ -83,6 +85,14 @@ pub trait KeyedState: Send {
     /// # Errors
     /// The backend cannot be read.
     fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()>;
+
+    /// The same state as files, for a backend that has it in files anyway; `None` otherwise.
+    ///
+    /// # Errors
+    /// The backend cannot be written.
+    fn freeze(&mut self) -> Result<Option<Frozen>> {
+        Ok(None)
+    }
 
     /// Adds what [`snapshot`](Self::snapshot) wrote for one key group. `states` maps the ids of the snapshot to today's; a state that maps
     /// to `None` is dropped.

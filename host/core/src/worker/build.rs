@@ -13,7 +13,7 @@ use crate::operator::{Operator, OperatorSettings};
 use crate::schema::KeyEncoder;
 use crate::sink::{Sink, WriterTask};
 use crate::source::Split;
-use crate::state::StateBackend;
+use crate::state::{StateBackend, StoredGroups};
 use crate::time::{Domain, Timestamp};
 
 /// A job's sources, operators and sinks, and how they are connected.
@@ -84,6 +84,8 @@ pub struct RestoredOperator {
     pub passes: Vec<(KeyGroup, Timestamp)>,
     /// The state and timers by key group.
     pub groups: Vec<(KeyGroup, Vec<u8>)>,
+    /// State that is not loaded yet.
+    pub stored: Vec<Arc<dyn StoredGroups>>,
     /// Today's id of each state in the snapshot; `None` drops it.
     pub states: Vec<Option<u8>>,
     /// The broadcast states, of which every subtask gets a copy.
@@ -174,11 +176,16 @@ fn open_operator(
     let mut state = setup.backend.open(&settings.uid, subtask, &settings.states)?;
     let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
     let mine = range_of(subtask, settings.max_parallelism, parallelism);
-    for (group, bytes) in restored.iter().flat_map(|restored| &restored.groups).filter(|(group, _)| mine.contains(&u32::from(group.0))) {
-        let states = restored.map_or(&[][..], |restored| restored.states.as_slice());
-        state
-            .restore(*group, bytes, states)
-            .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))?;
+    if let Some(restored) = restored {
+        let mut restore = |group: KeyGroup, bytes: &[u8]| {
+            state
+                .restore(group, bytes, &restored.states)
+                .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))
+        };
+        for (group, bytes) in restored.groups.iter().filter(|(group, _)| mine.contains(&u32::from(group.0))) {
+            restore(*group, bytes)?;
+        }
+        restored.stored.iter().try_for_each(|stored| stored.read(mine.clone(), &mut restore))?;
     }
     let mut operator = Operator::new(Arc::clone(settings), state)?.as_subtask(subtask);
     if let Some(restored) = restored {

@@ -5,6 +5,7 @@ use crate::Result;
 use crate::checkpoint::snapshot::SnapshotWriter;
 use crate::sink::{Committable, Job};
 use crate::source::Split;
+use crate::state::Frozen;
 use crate::time::Domain;
 
 /// A worker's part of a checkpoint.
@@ -19,6 +20,8 @@ pub struct WorkerSnapshot {
     pub committables: Vec<(u32, Committable)>,
     /// What must succeed before the checkpoint counts.
     pub jobs: Vec<Job>,
+    /// The state of operators, by uid, that is in files of its own instead of in the state file.
+    pub frozen: Vec<(String, Frozen)>,
     /// How many records the worker's sources had read since the job began.
     pub records_in: u64,
     writer: SnapshotWriter,
@@ -33,6 +36,7 @@ impl WorkerSnapshot {
             splits: Vec::new(),
             committables: Vec::new(),
             jobs: Vec::new(),
+            frozen: Vec::new(),
             records_in: 0,
             writer: SnapshotWriter::new(checkpoint, worker),
             missing: tasks,
@@ -58,8 +62,12 @@ impl WorkerSnapshot {
                     operator.broadcast_state().snapshot(&mut content);
                     self.writer.broadcast(&content);
                 }
-                let writer = &mut self.writer;
-                operator.state().snapshot(&mut |group, bytes| writer.group(group, bytes))?;
+                if let Some(frozen) = operator.state().freeze()? {
+                    self.frozen.push((operator.settings().uid.clone(), frozen));
+                } else {
+                    let writer = &mut self.writer;
+                    operator.state().snapshot(&mut |group, bytes| writer.group(group, bytes))?;
+                }
             }
             Task::Sink(task) => {
                 let (sink, prepared) = task.prepare_commit(self.checkpoint)?;

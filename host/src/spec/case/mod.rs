@@ -14,7 +14,9 @@ pub use self::setup::{Restore, Setup};
 pub use self::steps::line_of;
 use super::error::{At, Place, Problems, SpecError};
 use super::fields::{self, Fields};
+use super::job::StateBackend;
 use super::tree::{self, Node, Value};
+use crate::state::HAS_ROCKSDB;
 
 const CASE: &[&str] = &[
     "name",
@@ -68,6 +70,15 @@ impl Backend {
         match self {
             Self::Memory => "memory",
             Self::Rocksdb => "rocksdb",
+        }
+    }
+
+    /// The same as a job spec has it. A case is small, so it gets little memory.
+    #[must_use]
+    pub fn live(self) -> StateBackend {
+        match self {
+            Self::Memory => StateBackend::Memory,
+            Self::Rocksdb => StateBackend::Rocksdb { memory: StateBackend::ROCKSDB_LEAST_MEMORY },
         }
     }
 }
@@ -200,7 +211,10 @@ fn case(root: &Node, text: &super::Text<'_>, context: &Context<'_>, problems: &m
     Some(Case {
         file: text.file.to_owned(),
         name: fields.read("name", fields::text, problems).unwrap_or_else(|| file_name(text.file)),
-        backends: backends.unwrap_or_else(|| vec![At { value: Backend::Memory, at: root.at.clone() }]),
+        backends: backends.unwrap_or_else(|| {
+            let all = BACKENDS.iter().map(|(_, backend)| *backend).filter(|backend| *backend != Backend::Rocksdb || HAS_ROCKSDB);
+            all.map(|value| At { value, at: root.at.clone() }).collect()
+        }),
         batch_rows: fields.read("batch_rows", batch_rows, problems).unwrap_or_else(|| BATCH_ROWS.to_vec()),
         setup: setup?,
         steps,

@@ -6,6 +6,7 @@ use crate::spec::error::Problems;
 use crate::spec::fields::{self, Fields};
 use crate::spec::job::{Checkpoints, Restart, Retention, StateBackend};
 use crate::spec::tree::{Node, Value};
+use crate::state::{HAS_ROCKSDB, NO_ROCKSDB};
 
 const CHECKPOINTS: &[&str] = &["interval", "timeout", "min_pause", "tolerable_failures", "retain", "on_cancel", "on_finish"];
 const RETENTION: &[(&str, Retention)] = &[("keep", Retention::Keep), ("delete", Retention::Delete)];
@@ -15,13 +16,19 @@ const STRATEGIES: &[(&str, Strategy)] =
 const RESTART: &[&str] = &["strategy", "initial", "max", "multiplier", "jitter", "delay", "attempts"];
 
 pub(super) fn state(node: &Node, problems: &mut Problems) -> StateBackend {
-    let Some(fields) = Fields::of(node, "`state`", &["backend"], problems) else { return StateBackend::Memory };
+    let Some(fields) = Fields::of(node, "`state`", &["backend", "memory"], problems) else { return StateBackend::Memory };
+    let mut memory = StateBackend::ROCKSDB_MEMORY;
+    fields.update("memory", &mut memory, fields::size(StateBackend::ROCKSDB_LEAST_MEMORY), problems);
     let backend = |node: &Node| match &node.value {
-        Value::Text(name) if name == "rocksdb" => Err("the state backend rocksdb is not in this build; use memory".to_owned()),
-        _ => fields::choice(&[("memory", StateBackend::Memory)])(node),
+        Value::Text(name) if name == "rocksdb" && !HAS_ROCKSDB => Err(NO_ROCKSDB.to_owned()),
+        _ => fields::choice(&[("memory", StateBackend::Memory), ("rocksdb", StateBackend::Rocksdb { memory })])(node),
     };
-    let node = fields.required("backend", "where live state is held: memory", problems);
-    node.and_then(|node| fields::value(node, "backend", backend, problems)).unwrap_or_default()
+    let node = fields.required("backend", "where live state is held: memory or rocksdb", problems);
+    let backend = node.and_then(|node| fields::value(node, "backend", backend, problems)).unwrap_or_default();
+    if let (StateBackend::Memory, Some(node)) = (backend, fields.get("memory")) {
+        problems.add(&node.at, "`memory` does nothing with the state backend memory; remove it");
+    }
+    backend
 }
 
 pub(super) fn checkpoints(node: &Node, problems: &mut Problems) -> Checkpoints {

@@ -150,7 +150,14 @@ fn refuses_wrong_values() {
         ("parallelism: 1.5", "2:14: `parallelism`: must be a whole number of at least 1, not 1.5"),
         ("parallelism: 200\nmax_parallelism: 128", "2:14: `parallelism`: 200 is more than max_parallelism, which is 128"),
         ("max_parallelism: 32769", "2:18: `max_parallelism`: must be at most 32768, not 32769"),
-        ("state: { backend: rocksdb }", "2:19: `backend`: the state backend rocksdb is not in this build; use memory"),
+        #[cfg(not(feature = "rocksdb"))]
+        (
+            "state: { backend: rocksdb }",
+            "2:19: `backend`: the state backend rocksdb is not in this build; use memory, or build tidemill with `--features rocksdb`",
+        ),
+        #[cfg(feature = "rocksdb")]
+        ("state: { backend: rocksdb, memory: 1MiB }", "2:36: `memory`: must be at least 32MiB, not `1MiB`"),
+        ("state: { backend: memory, memory: 1GiB }", "2:35: `memory` does nothing with the state backend memory; remove it"),
         ("state: memory", "2:8: `state` must be a mapping of fields, not a string"),
         ("checkpoints: { interval: 10 }", "2:26: `interval`: 10 has no unit: write a duration such as 10s"),
         ("checkpoints: { interval: 0s }", "2:26: `interval`: must be at least 1ms, not `0s`"),

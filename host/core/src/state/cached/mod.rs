@@ -23,7 +23,7 @@ use self::pool::Share;
 use self::timers::Away;
 use super::layout::{Item, Reader, Writer};
 use super::memory::MemoryState;
-use super::{DueTimers, KeyedState, Scan};
+use super::{DueTimers, Frozen, KeyedState, Scan};
 use crate::Result;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
@@ -32,6 +32,7 @@ use crate::time::{Domain, Timestamp};
 
 pub use self::pool::Pool;
 pub use self::rows::{Rows, Space};
+pub use self::write::pass_groups;
 
 /// How many changed keys may wait to be written: as many can be written at a barrier in some 10 ms.
 const DIRTY: usize = 4096;
@@ -269,7 +270,15 @@ impl<R: Rows> KeyedState for CachedState<R> {
 
     fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
         self.write_all()?;
-        self.write_snapshot(into)
+        pass_groups(&self.rows, 0..u32::from(u16::MAX) + 1, &mut |group, bytes| {
+            into(group, bytes);
+            Ok(())
+        })
+    }
+
+    fn freeze(&mut self) -> Result<Option<Frozen>> {
+        self.write_all()?;
+        self.rows.freeze()
     }
 
     fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {

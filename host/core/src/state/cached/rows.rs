@@ -9,6 +9,7 @@
 use crate::Result;
 use crate::detector::KeyRef;
 use crate::key_group::{KeyGroup, hash_key};
+use crate::state::Frozen;
 use crate::time::Domain;
 
 /// The rows of one operator's subtask, in two spaces, in the order of their keys. What is put and deleted can be read once it is committed.
@@ -30,6 +31,14 @@ pub trait Rows: Send {
     /// # Errors
     /// The store cannot be written.
     fn commit(&mut self) -> Result<()>;
+
+    /// All committed rows as files, if the store has them in files.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn freeze(&mut self) -> Result<Option<Frozen>> {
+        Ok(None)
+    }
 
     /// Passes the rows from `from` (inclusive) on, until `each` returns false.
     ///

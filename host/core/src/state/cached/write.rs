@@ -1,5 +1,7 @@
 //! Writes keys in use to the store.
 
+use std::ops::Range;
+
 use super::CachedState;
 use super::rows::{Rows, Space, key_of, key_row, timer_row};
 use crate::Result;
@@ -56,32 +58,36 @@ impl<R: Rows> CachedState<R> {
         note.stored = true;
         note.timers.settle();
     }
+}
 
-    /// Passes all rows on in the layout of checkpoints; all keys have been written.
-    pub(super) fn write_snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
-        let (mut group, mut writer, mut outcome) = (None, Writer::default(), Ok(()));
-        self.rows.scan(Space::Keys, &[], &mut |row_key, row| {
-            let Some(key) = key_of(row_key) else { return true };
-            let content = match super::away::content(row) {
-                Ok((_, content)) => content,
-                Err(error) => {
-                    outcome = Err(error);
-                    return false;
-                }
-            };
-            if group != Some(key.group) {
-                if let Some(group) = group {
-                    into(group, writer.finish());
-                }
-                group = Some(key.group);
-                writer.begin(key.group);
+/// Passes key groups that are stored as rows on, in the layout of checkpoints: the groups of a range, in order.
+///
+/// # Errors
+/// The rows cannot be read or are not what was written, or `into` fails.
+pub fn pass_groups(rows: &dyn Rows, range: Range<u32>, into: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
+    let (mut group, mut writer, mut outcome) = (None, Writer::default(), Ok(()));
+    let Ok(first) = u16::try_from(range.start) else { return Ok(()) };
+    rows.scan(Space::Keys, &first.to_be_bytes(), &mut |row_key, row| {
+        let Some(key) = key_of(row_key).filter(|key| u32::from(key.group.0) < range.end) else { return false };
+        let content = match super::away::content(row) {
+            Ok((_, content)) => content,
+            Err(error) => {
+                outcome = Err(error);
+                return false;
             }
-            writer.key_with(key.bytes, content);
-            true
-        })?;
-        if let (Some(group), Ok(())) = (group, &outcome) {
-            into(group, writer.finish());
+        };
+        if group != Some(key.group) {
+            if let Some(group) = group {
+                outcome = into(group, writer.finish());
+            }
+            group = Some(key.group);
+            writer.begin(key.group);
         }
-        outcome
+        writer.key_with(key.bytes, content);
+        outcome.is_ok()
+    })?;
+    match (group, &outcome) {
+        (Some(group), Ok(())) => into(group, writer.finish()),
+        _ => outcome,
     }
 }

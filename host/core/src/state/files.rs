@@ -1,0 +1,36 @@
+//! State that a backend keeps in files, for checkpoints that store only what is new.
+
+use std::any::Any;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use crate::Result;
+use crate::key_group::KeyGroup;
+
+/// The state of a subtask at a barrier, in files that change no more. They are there as long as this is.
+pub struct Frozen {
+    /// The files.
+    pub files: Vec<FrozenFile>,
+    /// Removes the files when it is dropped.
+    pub guard: Box<dyn Any + Send>,
+}
+
+/// One file of a frozen state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrozenFile {
+    /// Its name among the files.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// A name for its content that no other content of this job ever has; `None`: the content is of this barrier only.
+    pub content: Option<String>,
+}
+
+/// Stored state of a subtask that is read only when it is restored: it may be larger than memory.
+pub trait StoredGroups: Send + Sync {
+    /// Passes the key groups within a range on, in the layout of `state/layout.rs`.
+    ///
+    /// # Errors
+    /// The state cannot be read or is not what was stored, or `each` fails.
+    fn read(&self, range: Range<u32>, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()>;
+}

@@ -1,0 +1,71 @@
+//! Where live state is held: in memory, by the engine itself, or in `RocksDB`, if this build has it.
+
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidemill_core::Result;
+use tidemill_core::checkpoint::manifest::StoredDatabase;
+use tidemill_core::state::{MemoryBackend, StateBackend, StoredGroups};
+
+use crate::spec::job;
+use crate::store::CheckpointStore;
+
+/// Whether this build has `RocksDB`.
+pub const HAS_ROCKSDB: bool = cfg!(feature = "rocksdb");
+
+/// What is said where a build without `RocksDB` is asked for it.
+pub const NO_ROCKSDB: &str = "the state backend rocksdb is not in this build; use memory, or build tidemill with `--features rocksdb`";
+
+/// The backend that a job spec names. What it needs on disk goes into `dir`, which is emptied: state comes from checkpoints alone.
+///
+/// # Errors
+/// The folder cannot be made or emptied, or the build does not have the backend.
+pub fn backend(spec: job::StateBackend, dir: &Path) -> Result<Arc<dyn StateBackend>> {
+    match spec {
+        job::StateBackend::Memory => Ok(Arc::new(MemoryBackend)),
+        #[cfg(feature = "rocksdb")]
+        job::StateBackend::Rocksdb { memory } => Ok(Arc::new(rocksdb::RocksBackend::in_folder(dir, memory)?)),
+        #[cfg(not(feature = "rocksdb"))]
+        job::StateBackend::Rocksdb { .. } => {
+            let _ = dir;
+            Err(tidemill_core::Error::config(NO_ROCKSDB))
+        }
+    }
+}
+
+/// The same without any file: for short runs of tests.
+///
+/// # Errors
+/// The build does not have the backend.
+pub fn backend_without_files(spec: job::StateBackend) -> Result<Arc<dyn StateBackend>> {
+    match spec {
+        #[cfg(feature = "rocksdb")]
+        job::StateBackend::Rocksdb { memory } => Ok(Arc::new(rocksdb::RocksBackend::in_memory(memory)?)),
+        spec => backend(spec, Path::new("")),
+    }
+}
+
+/// State of a checkpoint that is in a database's files, of these key groups. Any backend can restore it: it is passed on group by group.
+///
+/// # Errors
+/// The build cannot read it.
+pub fn stored(store: &CheckpointStore, database: &StoredDatabase, groups: Range<u32>, checkpoint: u64) -> Result<Arc<dyn StoredGroups>> {
+    #[cfg(feature = "rocksdb")]
+    return {
+        let _ = checkpoint;
+        Ok(Arc::new(rocksdb::StoredFiles::new(store.clone(), database.clone(), groups)))
+    };
+    #[cfg(not(feature = "rocksdb"))]
+    {
+        let _ = (store, groups);
+        Err(tidemill_core::Error::config(format!(
+            "checkpoint {checkpoint} holds the state of operator {} in files of RocksDB, which this build cannot read: take a savepoint \
+             with a build that has the feature rocksdb, and start from it",
+            database.operator
+        )))
+    }
+}

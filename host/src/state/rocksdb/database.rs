@@ -1,0 +1,118 @@
+//! The database of one operator's subtask.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{ColumnFamily, DB, Options};
+use tidemill_core::state::{Frozen, FrozenFile, Space};
+use tidemill_core::{Error, Result};
+
+use super::options::Memory;
+
+const KEYS: &str = "keys";
+const TIMERS: &str = "timers";
+
+/// A database. Its folder goes with it.
+pub(super) struct Database {
+    pub(super) db: DB,
+    /// Dropped after the database, as the order of fields has it.
+    folder: Folder,
+    /// Tells the files of this database from those of every other.
+    id: u64,
+    frozen: AtomicU64,
+}
+
+/// A folder that is removed when it is no longer needed.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    /// Whether it is one of the operating system's.
+    real: bool,
+}
+
+impl Folder {
+    /// A folder of the operating system's.
+    pub(super) fn real(path: PathBuf) -> Self {
+        Self { path, real: true }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed when the job starts again.
+        if self.real {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+impl Database {
+    /// Makes an empty database.
+    ///
+    /// # Errors
+    /// `RocksDB`'s, such as a full disk.
+    pub(super) fn create(path: &Path, options: &Options, memory: &Memory, real: bool) -> Result<Self> {
+        let folder = Folder { path: path.to_owned(), real };
+        let spaces = [KEYS, TIMERS].map(|name| (name, memory.space()));
+        let db = DB::open_cf_with_opts(options, path, spaces)
+            .map_err(|error| Error::storage(format!("creating the state database {}", path.display())).caused_by(error))?;
+        Ok(Self { db, folder, id: fastrand::u64(..), frozen: AtomicU64::new(0) })
+    }
+
+    /// Opens a database to read it.
+    ///
+    /// # Errors
+    /// It is not whole.
+    pub(super) fn read(folder: Folder) -> Result<Self> {
+        let spaces = [KEYS, TIMERS].map(|name| (name, Options::default()));
+        let db = DB::open_cf_with_opts_for_read_only(&Options::default(), &folder.path, spaces, false)
+            .map_err(|error| Error::corrupt(format!("reading the state database {}", folder.path.display())).caused_by(error))?;
+        Ok(Self { db, folder, id: 0, frozen: AtomicU64::new(0) })
+    }
+
+    /// The column family of a space.
+    ///
+    /// # Errors
+    /// There is none: somebody has changed the database.
+    pub(super) fn space(&self, space: Space) -> Result<&ColumnFamily> {
+        let name = match space {
+            Space::Keys => KEYS,
+            Space::Timers => TIMERS,
+        };
+        self.db.cf_handle(name).ok_or_else(|| Error::storage(format!("{} has no column family {name}", self.name())))
+    }
+
+    /// The files as they are now, under names of their own. `None` if the database has no files.
+    ///
+    /// # Errors
+    /// `RocksDB`'s, such as a full disk.
+    pub(super) fn freeze(&self) -> Result<Option<Frozen>> {
+        if !self.folder.real {
+            return Ok(None);
+        }
+        let count = self.frozen.fetch_add(1, Ordering::Relaxed);
+        let folder = Folder::real(self.folder.path.with_extension(format!("frozen-{count}")));
+        let checkpoint = Checkpoint::new(&self.db).and_then(|checkpoint| checkpoint.create_checkpoint(&folder.path));
+        checkpoint.map_err(|error| self.failed("freezing the files of", error))?;
+        let listing = |error| Error::storage(format!("listing {}", folder.path.display())).caused_by(error);
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&folder.path).map_err(listing)? {
+            let path = entry.map_err(listing)?.path();
+            let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
+            // A number is given to one table only. All else is written anew each time.
+            let content = name.ends_with(".sst").then(|| format!("{:016x}-{name}", self.id));
+            files.push(FrozenFile { name, path, content });
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Some(Frozen { files, guard: Box::new(folder) }))
+    }
+
+    /// What was being done when an error came up. The state is made anew from the last checkpoint, whatever it was.
+    pub(super) fn failed(&self, doing: &str, error: rocksdb::Error) -> Error {
+        Error::storage(format!("{doing} {}", self.name())).caused_by(error)
+    }
+
+    fn name(&self) -> String {
+        format!("the state database {}", self.folder.path.display())
+    }
+}

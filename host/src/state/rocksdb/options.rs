@@ -1,0 +1,64 @@
+//! How the databases are set up.
+
+use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
+
+/// Bits of the filter for each key: one absent key in a hundred is looked for in vain.
+const FILTER_BITS: f64 = 10.0;
+/// What is read from disk at once. Rows are small, and those that are used together lie anywhere.
+const BLOCK_BYTES: usize = 8 << 10;
+/// What one memtable takes at most, if there is memory enough.
+const WRITE_BUFFER: usize = 64 << 20;
+/// How many files a database holds open.
+const OPEN_FILES: i32 = 512;
+/// Flushes and compactions at one time.
+const BACKGROUND_JOBS: i32 = 2;
+
+/// The memory that all databases share: what is cached of files, and what waits to be written, is one sum.
+pub(super) struct Memory {
+    cache: Cache,
+    buffers: WriteBufferManager,
+    write_buffer: usize,
+}
+
+/// How many of a budget's bytes are for keys in use; the rest is for the databases. A key in use is worth more than its row in a cached
+/// block: it needs no search and no decoding, and no neighbours lie around it.
+pub(super) fn for_keys(budget: usize) -> usize {
+    budget / 8 * 5
+}
+
+impl Memory {
+    pub(super) fn new(budget: usize) -> Self {
+        let bytes = budget - for_keys(budget);
+        let cache = Cache::new_lru_cache(bytes);
+        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes / 2, false, cache.clone());
+        Self { cache, buffers, write_buffer: WRITE_BUFFER.min(bytes / 4) }
+    }
+
+    /// The options of a database.
+    pub(super) fn database(&self) -> Options {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        options.set_write_buffer_manager(&self.buffers);
+        options.set_max_background_jobs(BACKGROUND_JOBS);
+        options.set_max_open_files(OPEN_FILES);
+        options.set_stats_dump_period_sec(0);
+        options.set_keep_log_file_num(1);
+        options
+    }
+
+    /// The options of a space of rows.
+    pub(super) fn space(&self) -> Options {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(&self.cache);
+        table.set_bloom_filter(FILTER_BITS, false);
+        table.set_block_size(BLOCK_BYTES);
+        table.set_cache_index_and_filter_blocks(true);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&table);
+        options.set_write_buffer_size(self.write_buffer);
+        options.set_compression_type(DBCompressionType::Lz4);
+        options
+    }
+}
