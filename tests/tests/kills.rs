@@ -40,12 +40,48 @@ impl Aim {
 
 #[test]
 fn every_alert_is_there_once_whenever_the_job_is_killed() {
+    kill_again_and_again(&[]);
+}
+
+#[test]
+#[cfg(feature = "rocksdb")]
+fn every_alert_is_there_once_with_rocksdb() {
+    // So little memory that most keys are put away.
+    let place = kill_again_and_again(&["--set", "state.backend=rocksdb", "--set", "state.memory=32MiB"]);
+    let shared = shared_files(&place);
+    assert!(!shared.is_empty() && shared == named_files(&place), "files that no checkpoint names stay, or the other way round");
+    assert!(place.names("tidemill-data/stock-out/state").len() <= 1, "databases of killed processes stay");
+}
+
+/// The shared files that are there.
+#[cfg(feature = "rocksdb")]
+fn shared_files(place: &Workplace) -> HashSet<String> {
+    place.names(&format!("{CHECKPOINTS}/shared")).into_iter().map(|name| format!("shared/{name}")).collect()
+}
+
+/// The shared files that the manifests name.
+#[cfg(feature = "rocksdb")]
+fn named_files(place: &Workplace) -> HashSet<String> {
+    let mut named = HashSet::new();
+    for name in checkpoints(place).into_iter().filter_map(|(name, complete)| complete.then_some(name)) {
+        let text = std::fs::read_to_string(place.path(CHECKPOINTS).join(name).join("manifest.json")).unwrap();
+        let json = text.rsplit_once("\nxxh3").unwrap().0;
+        let manifest: serde_json::Value = serde_json::from_str(json).unwrap();
+        let files = manifest["databases"].as_array().into_iter().flatten().flat_map(|database| database["files"].as_array().unwrap());
+        named.extend(files.map(|file| file["path"].as_str().unwrap().to_owned()).filter(|path| path.starts_with("shared/")));
+    }
+    named
+}
+
+/// Kills a job many times and lets it end; returns where it ran.
+fn kill_again_and_again(more: &[&str]) -> Workplace {
     let (kills, seed) = (number("TIDEMILL_KILLS", 100), number("TIDEMILL_SEED", 1));
     let mut rng = Rng::with_seed(seed);
     let reference = expected();
     let mut place = Workplace::larkspur();
     let rate = format!("sources.pos-baskets.max_rate={}", 29_652 * 1000 / (kills * 90).max(1));
-    let arguments = ["run", "job.yaml", "--set", &rate, "--set", "checkpoints.interval=20ms", "--set", "checkpoints.retain=2"];
+    let mut arguments = vec!["run", "job.yaml", "--set", &rate, "--set", "checkpoints.interval=20ms", "--set", "checkpoints.retain=2"];
+    arguments.extend_from_slice(more);
     let (mut found, mut seen, mut shown, mut days) = (BTreeMap::<&str, u64>::new(), HashSet::new(), 0, 1);
     while shown < kills {
         let aim = AIMS[usize::try_from(shown % 4).unwrap()];
@@ -70,11 +106,12 @@ fn every_alert_is_there_once_whenever_the_job_is_killed() {
         seen = now;
     }
     println!("seed {seed}: {kills} kills over {days} runs of the day, of these {found:#?}");
-    place.run(&["run", "job.yaml", "--set", "checkpoints.retain=2"]).expect(0, &["finished"]);
+    place.run(&[&["run", "job.yaml", "--set", "checkpoints.retain=2"], more].concat()).expect(0, &["finished"]);
     assert!(place.names("out/alerts").iter().all(|name| !name.starts_with('.')), "hidden parts are left");
     place.check_with_oracle();
     let missed: Vec<_> = AIMS.into_iter().take(usize::try_from(kills).unwrap()).filter(|aim| !found.contains_key(aim.name())).collect();
     assert!(missed.is_empty(), "never hit: {missed:?}");
+    place
 }
 
 /// What a killed process left half done.

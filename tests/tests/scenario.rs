@@ -5,6 +5,9 @@ use std::process::Command;
 use serde_json::Value;
 use tidemill_tests::cli::{Workplace, component, tidemill};
 
+/// How many backends a case runs on.
+const BACKENDS: u32 = if cfg!(feature = "rocksdb") { 2 } else { 1 };
+
 /// A step for a record of the probe with this key and these ops.
 fn element(ops: &str) -> String {
     format!("  - element: {{ ts: 1, value: {{ key: a, ops: [{ops}] }} }}\n")
@@ -50,8 +53,15 @@ fn a_failure_names_step_and_line_and_shows_both_sides() {
     let steps = element("emit: x, emit: y") + "  - expect: [{ value: { key: a, say: x } }, { value: { key: a, say: z }, ts: 1 }]\n";
     let tested = test(&case("name: both sides\n", &steps));
     let row = r#"! {"key":"a","say":"z"} at 1   {"key":"a","say":"y"} at 1"#;
-    tested
-        .expect(1, &["one.case.yaml: both sides", "one.case.yaml:6:5: step 2, `expect`, in every run", row, "0 passed, 1 failed (3 runs)"]);
+    tested.expect(
+        1,
+        &[
+            "one.case.yaml: both sides",
+            "one.case.yaml:6:5: step 2, `expect`, in every run",
+            row,
+            &format!("0 passed, 1 failed ({} runs)", 3 * BACKENDS),
+        ],
+    );
 }
 
 #[test]
@@ -125,9 +135,9 @@ fn folders_are_searched_and_filtered() {
     place.write("cases/good.case.yaml", case("name: the good one\n", &element("put: 1")));
     place.write("cases/deep/bad.case.yaml", case("", &element("emit: x")));
     place.write("cases/deep/other.yaml", "no case");
-    run(&place, &["cases"]).expect(1, &["cases/deep/bad.case.yaml", "1 passed, 1 failed (6 runs)"]);
+    run(&place, &["cases"]).expect(1, &["cases/deep/bad.case.yaml", &format!("1 passed, 1 failed ({} runs)", 6 * BACKENDS)]);
     run(&place, &[]).expect(1, &["1 passed, 1 failed"]);
-    run(&place, &["cases", "--filter", "good one"]).expect(0, &["1 passed, 0 failed (3 runs)"]);
+    run(&place, &["cases", "--filter", "good one"]).expect(0, &[&format!("1 passed, 0 failed ({} runs)", 3 * BACKENDS)]);
     run(&place, &["cases", "--filter", "deep/"]).expect(1, &["0 passed, 1 failed"]);
     run(&place, &["cases", "--filter", "nothing"]).expect(2, &["no case has `nothing`"]);
 }
@@ -135,14 +145,14 @@ fn folders_are_searched_and_filtered() {
 #[test]
 fn machines_read_the_report() {
     let place = Workplace::new();
-    place.write("a.case.yaml", case("name: a <b> & c\nbatch_rows: [2]\n", &(element("emit: x") + "  - expect: []\n")));
+    place.write("a.case.yaml", case("name: a <b> & c\nbackends: memory\nbatch_rows: [2]\n", &(element("emit: x") + "  - expect: []\n")));
     let tested = run(&place, &["--format", "json"]);
     let report: Value = serde_json::from_str(&tested.text).unwrap();
     assert_eq!((tested.code, &report["failed"], &report["runs"]), (1, &1.into(), &1.into()), "{report:#}");
     let run_of_case = &report["cases"][0]["runs"][0];
     assert_eq!((&run_of_case["backend"], &run_of_case["batch_rows"]), (&"memory".into(), &2.into()));
     let failure = &run_of_case["failure"];
-    assert_eq!((&failure["step"], &failure["line"], &failure["action"]), (&2.into(), &7.into(), &"expect".into()), "{report:#}");
+    assert_eq!((&failure["step"], &failure["line"], &failure["action"]), (&2.into(), &8.into(), &"expect".into()), "{report:#}");
     assert_eq!(failure["comparison"][0]["actual"], Value::from(r#"{"key":"a","say":"x"} at 1"#));
     let junit = run(&place, &["--format", "junit"]);
     let named = "name=\"a &lt;b&gt; &amp; c (memory, batches of 2)\"";

@@ -13,7 +13,7 @@ use crate::operator::{Operator, OperatorSettings};
 use crate::schema::KeyEncoder;
 use crate::sink::{Sink, WriterTask};
 use crate::source::Split;
-use crate::state::{StateBackend, StoredGroups};
+use crate::state::{KeyedState, NoState, StateBackend, StoredGroups};
 use crate::time::{Domain, Timestamp};
 
 /// A job's sources, operators and sinks, and how they are connected.
@@ -173,7 +173,9 @@ fn open_operator(
     setup: &WorkerSetup,
     restored: Option<&RestoredOperator>,
 ) -> Result<Operator> {
-    let mut state = setup.backend.open(&settings.uid, subtask, &settings.states)?;
+    // An operator without keys has no keyed state, so a backend need not prepare for any.
+    let mut state: Box<dyn KeyedState> =
+        if settings.keyed { setup.backend.open(&settings.uid, subtask, &settings.states)? } else { Box::new(NoState) };
     let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
     let mine = range_of(subtask, settings.max_parallelism, parallelism);
     if let Some(restored) = restored {
