@@ -46,8 +46,8 @@ fn every_alert_is_there_once_whenever_the_job_is_killed() {
 #[test]
 #[cfg(feature = "rocksdb")]
 fn every_alert_is_there_once_with_rocksdb() {
-    // So little memory that most keys are put away.
-    let place = kill_again_and_again(&["--set", "state.backend=rocksdb", "--set", "state.memory=32MiB"]);
+    // So little memory that many keys are put away.
+    let place = kill_again_and_again(&["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"]);
     let shared = shared_files(&place);
     assert!(!shared.is_empty() && shared == named_files(&place), "files that no checkpoint names stay, or the other way round");
     assert!(place.names("tidemill-data/stock-out/state").len() <= 1, "databases of killed processes stay");

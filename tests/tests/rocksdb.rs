@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use tidemill_tests::cli::{PATIENCE, Workplace};
 
 const CHECKPOINTS: &str = "tidemill-data/stock-out/checkpoints";
-const ROCKSDB: [&str; 4] = ["--set", "state.backend=rocksdb", "--set", "state.memory=32MiB"];
+const ROCKSDB: [&str; 4] = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
 
 /// A job that was killed after some checkpoints of its day.
 #[expect(clippy::disallowed_methods, reason = "a limit for a test that hangs")]

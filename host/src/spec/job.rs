@@ -65,8 +65,8 @@ pub enum StateBackend {
 impl StateBackend {
     /// How much memory `RocksDB` takes if nobody says: 512 MiB.
     pub const ROCKSDB_MEMORY: u64 = 512 << 20;
-    /// The least that it can work with: 32 MiB.
-    pub const ROCKSDB_LEAST_MEMORY: u64 = 32 << 20;
+    /// The least that it can work with: 8 MiB.
+    pub const ROCKSDB_LEAST_MEMORY: u64 = 8 << 20;
 }
 
 /// When checkpoints are taken and how long they are kept.

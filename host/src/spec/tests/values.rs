@@ -156,7 +156,7 @@ fn refuses_wrong_values() {
             "2:19: `backend`: the state backend rocksdb is not in this build; use memory, or build tidemill with `--features rocksdb`",
         ),
         #[cfg(feature = "rocksdb")]
-        ("state: { backend: rocksdb, memory: 1MiB }", "2:36: `memory`: must be at least 32MiB, not `1MiB`"),
+        ("state: { backend: rocksdb, memory: 1MiB }", "2:36: `memory`: must be at least 8MiB, not `1MiB`"),
         ("state: { backend: memory, memory: 1GiB }", "2:35: `memory` does nothing with the state backend memory; remove it"),
         ("state: memory", "2:8: `state` must be a mapping of fields, not a string"),
         ("checkpoints: { interval: 10 }", "2:26: `interval`: 10 has no unit: write a duration such as 10s"),

@@ -8,6 +8,7 @@
 
 mod away;
 mod note;
+mod pace;
 mod pool;
 mod rows;
 mod sweep;
@@ -19,6 +20,7 @@ use std::collections::VecDeque;
 use tidemill_wit::descriptor::{StateDescriptor, timer_op};
 
 use self::note::Note;
+use self::pace::Pace;
 use self::pool::Share;
 use self::timers::Away;
 use super::layout::{Item, Reader, Writer};
@@ -34,7 +36,7 @@ pub use self::pool::Pool;
 pub use self::rows::{Rows, Space};
 pub use self::write::pass_groups;
 
-/// How many changed keys may wait to be written: as many can be written at a barrier in some 10 ms.
+/// How many changed keys may wait to be written even at a barrier: as many can be written at a barrier in some 10 ms.
 const DIRTY: usize = 4096;
 
 /// The state and timers of one subtask, of which those in use are in memory.
@@ -51,7 +53,7 @@ pub struct CachedState<R> {
     /// How many keys in use are changed and not written.
     dirty: usize,
     /// How many may be.
-    most_dirty: usize,
+    pace: Pace,
     /// How many keys are put away.
     away: u64,
     /// By [`Domain`]: the timers of keys that are put away.
@@ -82,7 +84,7 @@ impl<R: Rows> CachedState<R> {
             share: pool.join(),
             queue: VecDeque::new(),
             dirty: 0,
-            most_dirty: DIRTY,
+            pace: Pace::new(DIRTY),
             away: 0,
             timers: Domain::ALL.map(Away::new),
             hand: 0,
@@ -211,6 +213,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
     }
 
     fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()> {
+        self.pace.at(now.0);
         self.see(now)?;
         self.bring(slots)?;
         self.memory.apply(slots, writes, timers, now)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::pace::Pace;
 use super::{CachedState, Pool, Rows, Space};
 use crate::Result;
 use crate::state::conformance::conformance;
@@ -52,11 +53,12 @@ impl Rows for MapRows {
 
 #[test]
 fn conforms_with_any_room() {
-    for (room, most_dirty) in [(0, 0), (0, 3), (2_000, 0), (2_000, 5), (1 << 30, 4096), (1 << 30, 0)] {
+    for (room, least, interval) in [(0, 0, 0), (0, 3, 200), (2_000, 0, 0), (2_000, 5, 1_000), (1 << 30, 4096, 5_000), (1 << 30, 0, 0)] {
         let pool = Pool::new(room);
         conformance(&mut |states| {
-            let state = CachedState::new(states, MapRows::default(), &pool);
-            Box::new(CachedState { most_dirty, ..state })
+            let mut pace = Pace::new(least);
+            pace.interval = interval;
+            Box::new(CachedState { pace, ..CachedState::new(states, MapRows::default(), &pool) })
         });
     }
 }

@@ -12,11 +12,13 @@ use crate::time::Domain;
 impl<R: Rows> CachedState<R> {
     /// Writes the keys whose change lies back furthest, until few enough are left.
     pub(super) fn trickle(&mut self) {
-        self.write_until(self.most_dirty);
+        let room = self.pace.room(self.dirty);
+        self.write_until(room);
     }
 
-    /// Writes all changed keys.
+    /// Writes all changed keys, at a barrier.
     pub(super) fn write_all(&mut self) -> Result<()> {
+        self.pace.barrier();
         self.write_until(0);
         self.rows.commit()
     }
