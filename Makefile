@@ -6,7 +6,7 @@ PYTHON := target/python/bin/python
 GUESTS := target/guests
 CARGO := cargo
 
-.PHONY: help demo test soak bench bench-flink build guests lint clean-demo
+.PHONY: help demo test test-rocksdb soak bench bench-rocksdb bench-flink build guests lint clean-demo
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -31,6 +31,19 @@ soak: build guests $(PYTHON)
 bench: build guests $(PYTHON)
 	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- boundary
 	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench
+
+## make bench-rocksdb  the whole job on RocksDB and in memory, in alternation (builds RocksDB: some 20 minutes; needs g++ and libclang)
+bench-rocksdb: guests $(PYTHON)
+	$(CARGO) build --release --locked -p tidemill --features rocksdb
+	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench --backends memory,rocksdb
+
+## make test-rocksdb   what `make test` tests of state, on RocksDB
+test-rocksdb: guests $(PYTHON)
+	$(CARGO) build --release --locked -p tidemill --features rocksdb
+	$(CARGO) clippy --release --locked -p tidemill -p tidemill-tests --features tidemill-tests/rocksdb --all-targets -- -D warnings
+	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --release --locked -p tidemill --features rocksdb --lib state
+	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --release --locked -p tidemill-tests --features rocksdb --test rocksdb --test kills --test scenario --test conformance
+	$(BIN)/tidemill test tests/conformance
 
 ## make bench-flink the same job on Apache Flink 2.3.0 and here, in alternation
 bench-flink: build guests $(PYTHON)

@@ -1,6 +1,11 @@
 //! The real binary under SIGKILL: at random moments, and aimed at checkpoints, commits and recoveries. Nothing is lost, nothing doubled.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test: it fails by panicking and says what it did"
+)]
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::process::ExitStatusExt;

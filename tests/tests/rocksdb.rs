@@ -1,7 +1,7 @@
 //! State in `RocksDB`: checkpoints of files, restored at other parallelism and by another backend, and refused when they are damaged.
 
 #![cfg(feature = "rocksdb")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::fs;

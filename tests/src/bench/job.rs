@@ -28,6 +28,9 @@ pub struct Options {
     /// How often the job is run.
     #[arg(long, default_value_t = 3)]
     repetitions: usize,
+    /// The state backends on which the whole job is run, in alternation.
+    #[arg(long, default_value = "memory", value_delimiter = ',')]
+    backends: Vec<String>,
 }
 
 const LINES: f64 = 1_200_000.0;
@@ -47,6 +50,16 @@ pub fn run(options: &Options) -> Result<(), String> {
     memory(options)
 }
 
+/// What some runs took.
+#[derive(Default)]
+struct Measured {
+    seconds: Vec<f64>,
+    /// In KiB.
+    peak: u64,
+    /// In bytes.
+    state: u64,
+}
+
 /// 1.2 million lines, from start to exit.
 #[expect(clippy::print_stdout, reason = "this is what the bench is for")]
 fn throughput(options: &Options) -> Result<(), String> {
@@ -59,23 +72,23 @@ fn throughput(options: &Options) -> Result<(), String> {
         }
     }
     write_spec(options, &data, "pos/pos-*.jsonl", "10s")?;
-    let (mut seconds, mut peak) = (Vec::new(), 0);
+    let mut found: Vec<Measured> = options.backends.iter().map(|_| Measured::default()).collect();
     for _ in 0..options.repetitions {
-        forget(&data);
-        let begin = monotonic();
-        let mut run = Run::start(options, &data, &[])?;
-        peak = peak.max(run.wait()?);
-        seconds.push(begin.elapsed().as_secs_f64());
+        for (backend, found) in options.backends.iter().zip(&mut found) {
+            forget(&data);
+            let begin = monotonic();
+            let mut run = Run::start(options, &data, &["--set", &format!("state.backend={backend}")])?;
+            found.peak = found.peak.max(run.wait()?);
+            found.seconds.push(begin.elapsed().as_secs_f64());
+            found.state = state_bytes(&data);
+        }
     }
-    let each: Vec<_> = seconds.iter().map(|seconds| format!("{seconds:.2}")).collect();
-    let seconds = median(seconds);
-    println!("whole job, 1.2 M lines, 121,450 keys, 2 workers, start to exit: {} s", each.join(", "));
-    println!(
-        "  median {seconds:.2} s: {:.0} lines/s; peak memory {} MiB; state {} MiB",
-        LINES / seconds,
-        peak >> 10,
-        state_bytes(&data) >> 20
-    );
+    for (backend, Measured { seconds, peak, state }) in options.backends.iter().zip(found) {
+        let each: Vec<_> = seconds.iter().map(|seconds| format!("{seconds:.2}")).collect();
+        let seconds = median(seconds);
+        println!("whole job on {backend}, 1.2 M lines, 121,450 keys, 2 workers, start to exit: {} s", each.join(", "));
+        println!("  median {seconds:.2} s: {:.0} lines/s; peak memory {} MiB; state {} MiB", LINES / seconds, peak >> 10, state >> 20);
+    }
     Ok(())
 }
 
