@@ -6,7 +6,7 @@ PYTHON := target/python/bin/python
 GUESTS := target/guests
 CARGO := cargo
 
-.PHONY: help demo test soak bench bench-flink build guests lint clean-demo
+.PHONY: help demo test soak mutants bench bench-flink build guests lint clean-demo
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -26,6 +26,10 @@ test: guests lint $(PYTHON)
 ## make soak        1,000 SIGKILLs and a long simulation
 soak: build guests $(PYTHON)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) TIDEMILL_KILLS=1000 TIDEMILL_SEEDS=20000 $(CARGO) test --release --locked -p tidemill-tests --test kills --test simulation -- --nocapture
+
+## make mutants     breaks the engine in a thousand places, and shows which of them no test notices
+mutants:
+	scripts/mutants.sh
 
 ## make bench       the cost of the WebAssembly boundary, and the whole job
 bench: build guests $(PYTHON)
