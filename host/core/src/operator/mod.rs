@@ -307,7 +307,7 @@ impl Operator {
         self.watermark
     }
 
-    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum (CONFORMANCE 1.2).
+    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum, as in Flink.
     pub fn forget_watermark(&mut self) {
         self.watermark = Timestamp::MIN;
     }
