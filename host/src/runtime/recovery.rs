@@ -34,7 +34,7 @@ pub struct Recovered {
     pub operators: Vec<Option<RestoredOperator>>,
 }
 
-/// Finishes the commits of the newest checkpoint, before any input is read (DESIGN 7.4, rule 2), cleans up after earlier attempts, and
+/// Finishes the commits of the newest checkpoint, before any input is read, cleans up after earlier attempts, and
 /// loads state and positions.
 ///
 /// # Errors
@@ -119,7 +119,7 @@ fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
     })
 }
 
-/// Whether the job fits the checkpoint (CONFORMANCE 1.5), before anything is changed.
+/// Whether the job fits the checkpoint, before anything is changed.
 fn check(job: &Job, manifest: &Manifest, missing: Missing) -> Result<()> {
     let id = manifest.checkpoint;
     if manifest.job != job.name {

@@ -17,13 +17,13 @@ pub use part::Cursor;
 pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
 
 use self::pace::{Pace, Weight};
+use crate::Result;
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
 use crate::effects::{Effects, Shape};
 use crate::exchange::Outputs;
 use crate::state::{BroadcastStates, DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
-use crate::{Result, schema};
 
 /// One subtask of an operator: a detector instance with its keyed state and timers.
 pub struct Operator {
@@ -248,9 +248,9 @@ impl Operator {
         let shape = Shape { rows, slots, states, lanes: self.settings.lanes.len(), broadcast };
         self.effects.check(&shape).map_err(|reason| Failure::Trap(format!("the component's answer is not valid: {reason}")))?;
         for (&lane, payload) in self.effects.outputs.lane.iter().zip(self.effects.outputs.payload.view().iter()) {
-            let Some(lane) = self.settings.lanes.get(usize::from(lane)) else { continue };
-            schema::check(&lane.schema, payload)
-                .map_err(|reason| Failure::Trap(format!("a record on lane {} does not fit its type: {reason}", lane.name)))?;
+            let Some((name, checker)) = self.settings.lanes.get(usize::from(lane)) else { continue };
+            let refused = |reason| Failure::Trap(format!("a record on lane {name} does not fit its type: {reason}"));
+            checker.check(payload).map_err(refused)?;
         }
         Ok(consumed)
     }
@@ -307,7 +307,7 @@ impl Operator {
         self.watermark
     }
 
-    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum (CONFORMANCE 1.2).
+    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum, as in Flink.
     pub fn forget_watermark(&mut self) {
         self.watermark = Timestamp::MIN;
     }

@@ -6,6 +6,7 @@
 pub mod samples;
 pub mod scalar;
 
+pub mod checker;
 pub mod validate;
 pub mod walk;
 
@@ -20,6 +21,7 @@ pub mod same;
 pub mod json;
 pub mod lanes;
 
+pub use checker::Checker;
 pub use describe::describe;
 pub use difference::difference;
 pub use field::FieldPath;
