@@ -1,7 +1,10 @@
 //! Tells which doors were left open.
 
 use serde::{Deserialize, Serialize};
-use tidemill_sdk::{Context, Detector, Duration, Failure, KeyedProcessFunction, Parameters, Schema, Timer, ValueState};
+use tidemill_sdk::{
+    Context, Detector, Duration, Failure, KeyedProcessFunction, Parameters, Schema, Timer,
+    ValueState,
+};
 
 /// A door was opened or closed.
 #[derive(Serialize, Deserialize, Schema)]
@@ -29,7 +32,9 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { limit: Duration::from_mins(5) }
+        Self {
+            limit: Duration::from_mins(5),
+        }
     }
 }
 
@@ -47,7 +52,11 @@ impl KeyedProcessFunction for MyDetector {
     type Input<'a> = Event<'a>;
     type Output<'a> = Alert<'a>;
 
-    fn process_element(&mut self, event: Event<'_>, ctx: &mut Context<'_, Self>) -> Result<(), Failure> {
+    fn process_element(
+        &mut self,
+        event: Event<'_>,
+        ctx: &mut Context<'_, Self>,
+    ) -> Result<(), Failure> {
         let open_since = self.open_since.value(ctx)?.copied();
         match (open_since, event.open) {
             (None, true) => {
@@ -57,7 +66,10 @@ impl KeyedProcessFunction for MyDetector {
             (Some(since), false) => {
                 // This may be the first record after the deadline: then the watermark has not passed it yet, and no timer has fired.
                 if event.ts > self.deadline(since) {
-                    ctx.emit(&Alert { door: event.door, open_since: since });
+                    ctx.emit(&Alert {
+                        door: event.door,
+                        open_since: since,
+                    });
                 }
                 self.open_since.clear(ctx);
                 ctx.delete_event_time_timer(self.deadline(since));
@@ -93,14 +105,28 @@ mod tests {
 
     #[test]
     fn a_door_that_is_closed_in_time_is_no_alert() {
-        let mut harness = Harness::<MyDetector>::open(&Settings { limit: Duration::from_secs(10) }).unwrap();
-        let events = [("front", true, 1_000), ("back", true, 2_000), ("side", true, 3_000), ("front", false, 4_000), ("side", false, 14_000)];
+        let mut harness = Harness::<MyDetector>::open(&Settings {
+            limit: Duration::from_secs(10),
+        })
+        .unwrap();
+        let events = [
+            ("front", true, 1_000),
+            ("back", true, 2_000),
+            ("side", true, 3_000),
+            ("front", false, 4_000),
+            ("side", false, 14_000),
+        ];
         for (door, open, ts) in events {
-            harness.element(&door.to_owned(), ts, &Event { door, open, ts }).unwrap();
+            harness
+                .element(&door.to_owned(), ts, &Event { door, open, ts })
+                .unwrap();
         }
         harness.watermark(i64::MAX).unwrap();
         let alerts = harness.outputs::<Alert<'_>>("main").unwrap();
         let [side, back] = [("side", 14_000, 3_000), ("back", 12_000, 2_000)];
-        assert_eq!(alerts, [side, back].map(|(door, ts, open_since)| (Some(ts), Alert { door, open_since })));
+        assert_eq!(
+            alerts,
+            [side, back].map(|(door, ts, open_since)| (Some(ts), Alert { door, open_since }))
+        );
     }
 }
