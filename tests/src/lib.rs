@@ -1,7 +1,9 @@
 //! What whole-system tests share.
 
+pub mod answers;
 pub mod bench;
 pub mod cli;
 pub mod native;
+pub mod program;
 pub mod sim;
 pub mod sim_disk;
