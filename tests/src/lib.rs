@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod bench;
 pub mod cli;
+pub mod model;
 pub mod native;
 pub mod program;
 pub mod sim;
