@@ -68,7 +68,7 @@ pub(super) struct Run<'a> {
 
 impl Run<'_> {
     pub(super) fn timer(&mut self, clock: Clock, time: i64) -> Result<(), String> {
-        self.say(format!("{} {time}", if clock == Clock::Event { "event" } else { "processing" }));
+        self.say(&format!("{} {time}", if clock == Clock::Event { "event" } else { "processing" }));
         let script = self.content.scripts.remove(&(clock, time)).unwrap_or_default();
         self.ops(&script)
     }
@@ -95,12 +95,12 @@ impl Run<'_> {
             Op::EventTimerDo { at, ops } => self.script(Clock::Event, *at, ops),
             Op::ProcessingTimerDo { at, ops } => self.script(Clock::Processing, *at, ops),
             Op::Fail(reason) => return Err(reason.clone()),
-            Op::Side { lane, say } => self.emit(*lane, say.clone()),
-            Op::Emit(text) => self.say(text.clone()),
-            Op::Greet => self.say("hello".to_owned()),
-            Op::SayTimestamp => self.say(known("timestamp", self.timestamp)),
-            Op::SayWatermark => self.say(format!("watermark {}", self.watermark)),
-            Op::SayProcessingTime => self.say(format!("processing time {}", self.now)),
+            Op::Side { lane, say } => self.emit(*lane, say),
+            Op::Emit(text) => self.say(text),
+            Op::Greet => self.say("hello"),
+            Op::SayTimestamp => self.say(&known("timestamp", self.timestamp)),
+            Op::SayWatermark => self.say(&format!("watermark {}", self.watermark)),
+            Op::SayProcessingTime => self.say(&format!("processing time {}", self.now)),
             other => self.state(other),
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Run<'_> {
             Op::MapGet(_) | Op::MapContains(_) | Op::MapKeys | Op::MapEntries => read_map(map, op, lives.map, now),
             other => format!("the model does not know {other:?}"),
         };
-        self.say(said);
+        self.say(&said);
     }
 
     /// Drops what has expired.
@@ -170,11 +170,11 @@ impl Run<'_> {
         self.timers.entry(clock).or_default().remove(&(at, self.place.clone(), self.key.to_owned()));
     }
 
-    fn say(&mut self, text: String) {
+    fn say(&mut self, text: &str) {
         self.emit(Lane::Main, text);
     }
 
-    fn emit(&mut self, lane: Lane, say: String) {
+    fn emit(&mut self, lane: Lane, say: &str) {
         let lane = match lane {
             Lane::Main => "main",
             Lane::Late => "late",

@@ -76,7 +76,7 @@ impl Model {
         self.late += u64::from(time.is_some_and(|time| time <= self.watermark));
         if let Err(reason) = self.attempt(&input.key, |run| run.ops(&input.ops), time, time) {
             let value = serde_json::to_string(input).unwrap_or_default();
-            self.dead_letter(&reason, json!("case"), json!(format!("step:{step}")), time, &value);
+            self.dead_letter(&reason, Some(step), time, &value);
         }
     }
 
@@ -153,7 +153,7 @@ impl Model {
             if let Err(reason) = self.attempt(key, |run| run.timer(clock, *time), Some(*time), event_time) {
                 let domain = if clock == Clock::Event { "event" } else { "processing" };
                 let value = json!({ "domain": domain, "timestamp": time, "key": key });
-                self.dead_letter(&reason, Value::Null, Value::Null, event_time, &ordered(&value));
+                self.dead_letter(&reason, None, event_time, &ordered(&value));
             }
         }
     }
@@ -185,8 +185,10 @@ impl Model {
         })
     }
 
-    fn dead_letter(&mut self, reason: &str, source: Value, position: Value, time: Option<i64>, value: &str) {
+    /// `step`: of the record, if it is one.
+    fn dead_letter(&mut self, reason: &str, step: Option<usize>, time: Option<i64>, value: &str) {
         self.dead += 1;
+        let (source, position) = step.map(|step| ("case", format!("step:{step}"))).unzip();
         let value = json!({
             "operator": "probe", "source": source, "position": position, "timestamp": time, "reason": reason, "value": value
         });
