@@ -43,7 +43,7 @@ pub struct Operator {
     processing_pass: Option<Timestamp>,
     row_pace: Pace,
     timer_pace: Pace,
-    /// While a bad timer is searched for, timers fire one by one.
+    /// While a bad timer is searched for, timers fire one by one, each in a call of its own.
     timers_singly: bool,
     deadlines_in_a_row: u32,
     metrics: Metrics,
@@ -176,7 +176,11 @@ impl Operator {
             }
             return Ok(Some((domain, horizon)));
         }
-        let due = std::mem::take(&mut self.due);
+        let mut due = std::mem::take(&mut self.due);
+        if self.timers_singly {
+            // A timer registered meanwhile has a call of its own, so that neither is blamed for the other.
+            due.horizon = Timestamp::MIN;
+        }
         let outcome = self.fire(domain, &due, env);
         self.due = due;
         env.outputs.flush();
@@ -190,7 +194,7 @@ impl Operator {
             Err(CallError::Host(error)) => return Err(self.host_failure(error)),
             Err(CallError::Detector(failure)) => self.after_failure(failure)?,
         };
-        if due.slot.len() > 1 {
+        if !self.timers_singly {
             self.timer_pace.shrink(due.slot.len());
             self.timers_singly = true;
             return Ok(());
