@@ -166,7 +166,8 @@ impl Operator {
     /// The job must fail: see [`OnError`].
     pub fn continue_pass(&mut self, env: &mut Env<'_>) -> Result<Option<(Domain, Timestamp)>> {
         let Some((domain, horizon)) = self.pass() else { return Ok(None) };
-        let most = if self.timers_singly { 1 } else { self.timer_pace.rows() };
+        let singly = self.timers_singly || (self.settings.clock_timers_singly && domain == Domain::Processing);
+        let most = if singly { 1 } else { self.timer_pace.rows() };
         self.reads.state.due_timers(domain, horizon, most, &mut self.due)?;
         if self.due.slot.is_empty() {
             self.timers_singly = false;
@@ -177,7 +178,7 @@ impl Operator {
             return Ok(Some((domain, horizon)));
         }
         let mut due = std::mem::take(&mut self.due);
-        if self.timers_singly {
+        if singly {
             // A timer registered meanwhile has a call of its own, so that neither is blamed for the other.
             due.horizon = Timestamp::MIN;
         }
