@@ -138,7 +138,7 @@ impl Operator {
             self.reads.broadcast.apply(&std::mem::take(&mut self.effects.writes));
         }
         self.apply(env, |row| batch.origin.get(rows.start + row).copied().unwrap_or(Origin::NONE))?;
-        self.row_pace.after(len, self.weight());
+        self.row_pace.after(len, len >= self.row_pace.rows(), self.weight());
         Ok(consumed)
     }
 
@@ -223,7 +223,9 @@ impl Operator {
         self.reads.state.remove_timers(domain, due, consumed)?;
         self.metrics.timers_fired += consumed as u64;
         self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))?;
-        self.timer_pace.after(due.slot.len(), self.weight());
+        // Timers come in whole timestamps, so fewer than asked for may be all that fit.
+        let cut = self.pass().is_some_and(|(_, horizon)| due.horizon < horizon);
+        self.timer_pace.after(due.slot.len(), cut, self.weight());
         Ok(())
     }
 

@@ -9,6 +9,9 @@ use super::walk::through_newtypes;
 /// How deep structs are written out.
 const MAX_SHOWN_DEPTH: usize = 8;
 
+/// From here on structs are no longer written out: a small table can describe very much.
+const MAX_SHOWN_BYTES: usize = 4096;
+
 /// The table's type. Structs are written out, except inside themselves, where their name stands for them.
 #[must_use]
 pub fn describe(table: &TypeTable) -> String {
@@ -59,7 +62,7 @@ impl Text<'_> {
             self.out.push_str("unknown");
             return;
         };
-        if self.open.contains(&index) || self.open.len() >= MAX_SHOWN_DEPTH {
+        if self.open.contains(&index) || self.open.len() >= MAX_SHOWN_DEPTH || self.out.len() >= MAX_SHOWN_BYTES {
             self.out.push_str(&named.name);
             return;
         }

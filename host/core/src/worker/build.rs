@@ -1,6 +1,7 @@
 //! Makes the workers of a job from its graph.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -90,6 +91,18 @@ pub struct RestoredOperator {
     pub broadcast: Vec<u8>,
     /// Today's id of each broadcast state in the snapshot; `None` drops it.
     pub broadcast_states: Vec<Option<u8>>,
+}
+
+impl RestoredOperator {
+    /// How far a subtask with these key groups finishes the interrupted pass: as far as all of the groups were in one. After a restore at
+    /// another parallelism they may come from several subtasks; what is left of a longer pass fires with the next watermark, while firing the
+    /// timers of a group that was in no pass would be too early for the records before them.
+    fn pass_of(&self, mine: &Range<u32>) -> Option<Timestamp> {
+        let passes: BTreeMap<KeyGroup, Timestamp> = self.passes.iter().copied().collect();
+        let groups = self.groups.iter().filter(|(group, _)| mine.contains(&u32::from(group.0)));
+        let horizons: Option<Vec<Timestamp>> = groups.map(|(group, _)| passes.get(group).copied()).collect();
+        horizons?.into_iter().min()
+    }
 }
 
 /// Makes one worker per waker.
@@ -186,8 +199,7 @@ fn open_operator(
         let doing = || format!("restoring the broadcast state of operator {}", settings.uid);
         operator.broadcast_state().restore(&restored.broadcast, states).map_err(|error| error.while_doing(doing()))?;
     }
-    let passes = restored.iter().flat_map(|restored| &restored.passes).filter(|(group, _)| mine.contains(&u32::from(group.0)));
-    if let Some(horizon) = passes.map(|(_, horizon)| *horizon).max() {
+    if let Some(horizon) = restored.and_then(|restored| restored.pass_of(&mine)) {
         operator.begin_pass(Domain::Event, horizon);
     }
     Ok(operator)
