@@ -186,3 +186,14 @@ fn the_ends_of_time_do_not_overflow() {
     w.record(0, Timestamp::MAX);
     assert_eq!(all(&mut w), [advance(i64::MAX - 1)], "only the end of input is the end of time");
 }
+
+#[test]
+fn a_split_without_records_does_not_take_back_how_far_the_others_came() {
+    let mut w = watermarks(0, None, 1);
+    w.record(0, Timestamp(100));
+    assert_eq!((all(&mut w), w.reached()), (vec![advance(99)], Some(Timestamp(99))));
+    w.add(false);
+    assert_eq!(w.reached(), Some(Timestamp(99)), "what was told still holds other sources of the group");
+    w.record(1, Timestamp(50));
+    assert_eq!(w.reached(), Some(Timestamp(99)));
+}

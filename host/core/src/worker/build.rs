@@ -248,3 +248,19 @@ fn lanes(node: &Node) -> usize {
         Node::Sink(..) => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::RestoredOperator;
+    use crate::Timestamp;
+    use crate::key_group::KeyGroup;
+
+    #[test]
+    fn a_pass_is_finished_as_far_as_all_key_groups_were_in_one() {
+        let passes = [(0, 100), (1, 70)].map(|(group, horizon)| (KeyGroup(group), Timestamp(horizon))).to_vec();
+        let groups = [0, 1, 2].map(|group| (KeyGroup(group), Vec::new())).to_vec();
+        let restored = RestoredOperator { passes, groups, ..RestoredOperator::default() };
+        let found = [0..1, 1..2, 0..2, 0..3, 2..3, 3..9].map(|mine| restored.pass_of(&mine).map(|horizon| horizon.0));
+        assert_eq!(found, [Some(100), Some(70), Some(70), None, None, None]);
+    }
+}

@@ -158,3 +158,12 @@ fn a_checkpoint_that_times_out_names_the_workers_that_did_not_answer() {
     assert!(c.take_lost().is_some_and(|lost| lost.missing == [0, 2] && lost.phase == Phase::Collecting));
     assert_eq!(c.take_lost(), None);
 }
+
+#[test]
+fn at_the_end_of_input_a_failed_checkpoint_is_followed_after_a_pause() {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let failed = Event::Failed { checkpoint: 1, reason: "no space".to_owned() };
+    let actions = run(&mut c, [(1, Event::EndOfInput { worker: 0 }), (2, failed), (3, Event::Tick), (10, Event::Tick)]);
+    assert_eq!(actions, [trigger(1), Action::Discard { checkpoint: 1 }]);
+    assert_eq!(run(&mut c, [(11, Event::Tick)]), [trigger(2)]);
+}
