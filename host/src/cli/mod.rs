@@ -1,6 +1,8 @@
 //! The command line: the only place that prints.
 
+mod build;
 mod component;
+mod new;
 mod run;
 mod test;
 mod validate;
@@ -39,6 +41,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a crate with a detector, its tests and a job to start from
+    New(new::Options),
+    /// Build a crate's detectors to WebAssembly
+    Build(build::Options),
     /// Run a job in the foreground, or go on with it from its last checkpoint
     #[command(after_help = EXIT_CODES)]
     Run(run::Options),
@@ -66,6 +72,8 @@ pub fn main() -> ExitCode {
         Err(error) => return report(&error, LogFormat::Text),
     };
     let result = match &arguments.command {
+        Command::New(options) => new::new(options).map(|()| ExitCode::SUCCESS),
+        Command::Build(options) => build::build(options).map(|()| ExitCode::SUCCESS),
         Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
         Command::Test(options) => test::test(options),

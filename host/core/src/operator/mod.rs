@@ -1,4 +1,4 @@
-//! The operator: one batch in, one call of the detector, its effects checked and applied as one unit.
+//! The operator: a part of a batch in, one call of the detector, its effects checked and applied as one unit.
 
 mod failure;
 mod pace;
@@ -241,7 +241,7 @@ impl Operator {
         Ok(slots)
     }
 
-    /// Everything that a guest answers is checked here, before any of it is used.
+    /// Effects and the number of rows are checked here, before any of it is used.
     fn after_call(&mut self, outcome: Result<u32, Failure>, rows: usize, broadcast: bool) -> Result<usize, Failure> {
         let consumed = outcome? as usize;
         self.deadlines_in_a_row = 0;
