@@ -95,6 +95,8 @@ impl Checkpoints {
             max_parallelism: job.graph.max_parallelism,
             end_of_input: false,
             records_in: recovered.records_in,
+            savepoint: false,
+            restored: None,
             files: Vec::new(),
             sources: Vec::new(),
             operators: job.operators.iter().map(super::job::JobOperator::state).collect::<Vec<OperatorState>>(),

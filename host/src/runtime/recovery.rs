@@ -95,7 +95,7 @@ pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Res
     let mut newest =
         store.newest().ok().flatten().map(|manifest| manifest.incarnation).max(store.next_incarnation().unwrap_or(0).checked_sub(1));
     for (_, sink) in sinks {
-        newest = newest.max(sink.newest_incarnation()?);
+        newest = newest.max(sink.newest_commit()?.map(|(incarnation, _)| incarnation));
     }
     store.set_next_incarnation(newest.map_or(0, |newest| newest + 1))?;
     store.clear()
@@ -104,7 +104,7 @@ pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Res
 fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
     let incarnation = store.next_incarnation()?;
     for (uid, sink) in &job.sinks {
-        if sink.newest_incarnation()?.is_some_and(|newest| newest >= incarnation) {
+        if sink.newest_commit()?.is_some_and(|(newest, _)| newest >= incarnation) {
             return Err(Error::config(format!(
                 "sink {uid} already holds committed output, but there is no checkpoint to go on from: running the job again would repeat \
                  it. give the sink another place, empty it, or start a new incarnation beside it with --fresh"
