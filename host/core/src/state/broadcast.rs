@@ -60,6 +60,17 @@ impl BroadcastStates {
         }
     }
 
+    /// The states of a snapshot, by their ids there.
+    ///
+    /// # Errors
+    /// The bytes are not such a snapshot.
+    pub fn read(bytes: &[u8], count: usize) -> Result<Self> {
+        let mut states = Self::new(count);
+        let ids: Vec<Option<u8>> = (0..=u8::MAX).take(count).map(Some).collect();
+        states.restore(bytes, &ids, &Migration::default())?;
+        Ok(states)
+    }
+
     /// Appends everything: per entry the state's id, then key and value, each after its length as a little-endian u32.
     #[expect(clippy::cast_possible_truncation, reason = "an entry is far below 4 GiB: it came out of one call")]
     pub fn snapshot(&self, into: &mut Vec<u8>) {
