@@ -9,7 +9,7 @@ use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost};
 use tidemill_core::exchange::Barrier;
 use tidemill_core::worker::{WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::Observer;
 use super::checkpoints::{Checkpoints, Task};
@@ -17,6 +17,7 @@ use super::control::{Control, Granted, Request, Wish};
 use super::gauge::Gauge;
 use super::io::IoThread;
 use super::job::Job;
+use super::progress::CheckpointProgress;
 use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
 use crate::clock::Clock;
@@ -54,6 +55,8 @@ pub(super) struct Attempt<'a> {
     stop: Option<Request>,
     /// When the checkpoint under way began.
     started_checkpoint: Option<Timestamp>,
+    /// When the barrier had passed a worker, last.
+    last_barrier: Timestamp,
     /// The savepoint under way.
     saving: Option<u64>,
     /// The checkpoint whose copy is the stop's savepoint.
@@ -101,6 +104,7 @@ impl<'a> Attempt<'a> {
             savepoints: VecDeque::new(),
             stop: None,
             started_checkpoint: None,
+            last_barrier: now,
             saving: None,
             saved_at: None,
             end: None,
@@ -181,21 +185,31 @@ impl<'a> Attempt<'a> {
     fn handle(&mut self, message: Message, gauge: &mut Gauge) -> Result<()> {
         let now = self.clock.steady();
         match message {
-            Message::Snapshot(snapshot) => self.io.give(Task::Persist(snapshot)),
+            Message::Snapshot(snapshot) => {
+                self.last_barrier = now;
+                self.io.give(Task::Persist(snapshot));
+            }
             Message::EndOfInput(worker) => {
                 self.event(Event::EndOfInput { worker }, now, gauge);
             }
             Message::Statistics(worker, statistics) => gauge.update(worker, statistics),
             Message::Io(event, bytes) => {
                 if let Event::Committed { checkpoint } = event {
-                    let duration = now.0.saturating_sub(self.started_checkpoint.map_or(now.0, |started| started.0));
-                    gauge.checkpoint(checkpoint, duration, bytes);
+                    let (duration, aligned) = (self.since_trigger(now), self.since_trigger(self.last_barrier));
+                    debug!(checkpoint, ?duration, ?aligned, bytes, "checkpoint {checkpoint} completed");
+                    gauge.checkpoint(CheckpointProgress { id: checkpoint, duration, aligned, bytes });
                 }
                 self.event(event, now, gauge);
             }
             Message::Failed(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// How long after the start of the checkpoint under way.
+    fn since_trigger(&self, then: Timestamp) -> Duration {
+        let started = self.started_checkpoint.unwrap_or(then);
+        Duration::from_millis(then.0.saturating_sub(started.0).max(0).unsigned_abs())
     }
 
     fn event(&mut self, event: Event, now: Timestamp, gauge: &mut Gauge) {
