@@ -315,10 +315,10 @@ def main(argv=None):
     try:
         db = load(rule.day)
         check(db, rule)
+        alerts, counted = answer(db, rule)
     except (BadDay, duckdb.Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    alerts, counted = answer(db, rule)
     late = late_lines(db, rule)
     counts = summary(db, rule, alerts, counted, late)
     comparisons = {}

@@ -75,7 +75,7 @@ fn content(key: &[u8], rng: &mut impl FnMut() -> u64, writer: &mut Writer) {
     writer.key(key);
     for (id, (kind, ttl)) in (0u8..).zip(STATES) {
         // Every key has the first state, so that it is there at all.
-        if id > 0 && rng() % 2 == 0 {
+        if id > 0 && rng().is_multiple_of(2) {
             continue;
         }
         let mut stamp = || ttl.map(|_| i64::try_from(rng() >> 2).unwrap_or(0));
@@ -104,7 +104,7 @@ fn content(key: &[u8], rng: &mut impl FnMut() -> u64, writer: &mut Writer) {
     writer.timers(&times, &times[..times.len() / 2]);
 }
 
-/// SplitMix64.
+/// Random numbers (the algorithm `SplitMix64`).
 fn numbers(mut seed: u64) -> impl FnMut() -> u64 {
     move || {
         seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
