@@ -274,7 +274,9 @@ impl Edge {
 
 fn send(sender: &mut Sender, batch: &mut Batch) {
     if !batch.is_empty() {
-        sender.send(Element::Batch(std::mem::take(batch)));
+        // The next batch is likely to be as large.
+        let next = batch.with_same_capacity();
+        sender.send(Element::Batch(std::mem::replace(batch, next)));
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::batch::Batch;
 
-/// What is needed to finish a commit, self-contained: it is stored with the checkpoint, so that a restore can commit (DESIGN 7.4, rule 1).
+/// What is needed to finish a commit, self-contained: it is stored with the checkpoint, so that a restore can commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committable {
     /// The subtask that wrote it.

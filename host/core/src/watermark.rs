@@ -93,8 +93,8 @@ impl SplitWatermarks {
         }
     }
 
-    /// Lets time pass. Time in which a split could not be read does not count as quiet: the subtask's output was blocked at the beginning or
-    /// the end of it (`could_read`), or the split was paused (FLINK-35886).
+    /// Lets time pass. Time in which a split could not be read does not count as quiet: the subtask's output was blocked or its rate used up at the
+    /// beginning or the end of it (`could_read`), or the split was paused (FLINK-35886).
     pub fn pass_time(&mut self, now: Timestamp, could_read: bool) {
         let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
         self.clock = Some(now);

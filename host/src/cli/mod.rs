@@ -1,6 +1,8 @@
 //! The command line: the only place that prints.
 
+mod build;
 mod component;
+mod new;
 mod plan;
 mod run;
 mod savepoint;
@@ -42,6 +44,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a crate with a detector, its tests and a job to start from
+    New(new::Options),
+    /// Build a crate's detectors to WebAssembly
+    Build(build::Options),
     /// Run a job in the foreground, or go on with it from its last checkpoint
     #[command(after_help = EXIT_CODES)]
     Run(run::Options),
@@ -77,6 +83,8 @@ pub fn main() -> ExitCode {
         Err(error) => return report(&error, LogFormat::Text),
     };
     let result = match &arguments.command {
+        Command::New(options) => new::new(options).map(|()| ExitCode::SUCCESS),
+        Command::Build(options) => build::build(options).map(|()| ExitCode::SUCCESS),
         Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
         Command::Stop(options) => stop::stop(options).map(|()| ExitCode::SUCCESS),

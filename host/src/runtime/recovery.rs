@@ -36,8 +36,8 @@ pub struct Recovered {
     pub operators: Vec<Option<RestoredOperator>>,
 }
 
-/// Finishes the commits of the newest checkpoint, before any input is read (DESIGN 7.4, rule 2), cleans up after earlier attempts, and
-/// loads state and positions.
+/// Finishes the commits of the newest checkpoint, before any input is read, loads state and positions, cleans up after earlier attempts, and
+/// looks for new splits.
 ///
 /// # Errors
 /// The job does not fit the checkpoint, a commit fails, a file is damaged, or there is output without a checkpoint.

@@ -8,6 +8,7 @@ pub mod lock;
 pub mod savepoint;
 
 mod owner;
+mod record;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,7 +170,7 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn mark_finished(&self, checkpoint: u64) -> Result<()> {
-        self.write(&self.dir.join(FINISHED), format!("{checkpoint}\n").as_bytes())
+        self.write(&self.dir.join(FINISHED), record::line(&checkpoint.to_string()).as_bytes())
     }
 
     /// Forgets that the job has finished: it goes on from something earlier.
@@ -194,7 +195,7 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn set_next_incarnation(&self, incarnation: u32) -> Result<()> {
-        self.write(&self.dir.join(INCARNATION), format!("{incarnation}\n").as_bytes())
+        self.write(&self.dir.join(INCARNATION), record::line(&incarnation.to_string()).as_bytes())
     }
 
     /// The incarnation of a start from nothing: 0 unless set.
@@ -205,14 +206,13 @@ impl CheckpointStore {
         Ok(self.read_number(INCARNATION)?.unwrap_or(0))
     }
 
-    fn read_number<T: std::str::FromStr<Err = std::num::ParseIntError>>(&self, name: &str) -> Result<Option<T>> {
+    fn read_number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         let path = self.dir.join(name);
         match self.disk.read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes)
-                .trim()
-                .parse()
-                .map(Some)
-                .map_err(|error| Error::corrupt(format!("{} does not hold a number", path.display())).caused_by(error)),
+            Ok(bytes) => match record::content(&bytes).map(str::parse) {
+                Some(Ok(number)) => Ok(Some(number)),
+                _ => Err(Error::corrupt(format!("{} does not hold a number with its checksum: restore it from a backup", path.display()))),
+            },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
         }

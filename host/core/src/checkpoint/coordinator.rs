@@ -1,7 +1,7 @@
 //! The checkpoint coordinator: a pure function from events to actions. The runtime performs the actions and reports back.
 //!
-//! One checkpoint is under way at a time, from its barrier to its commit, so checkpoint n + 1 is never stored before n is committed
-//! (DESIGN 7.4, rule 3).
+//! One checkpoint is under way at a time, from its barrier to its commit, so checkpoint n + 1 is never stored before n is committed:
+//! a restore of n + 1 would not know what n still has to commit.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The operator: one batch in, one call of the detector, its effects checked and applied as one unit.
+//! The operator: a part of a batch in, one call of the detector, its effects checked and applied as one unit.
 
 mod failure;
 mod pace;
@@ -17,13 +17,13 @@ pub use part::Cursor;
 pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
 
 use self::pace::{Pace, Weight};
+use crate::Result;
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
 use crate::effects::{Effects, Shape};
 use crate::exchange::Outputs;
 use crate::state::{BroadcastStates, DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
-use crate::{Result, schema};
 
 /// One subtask of an operator: a detector instance with its keyed state and timers.
 pub struct Operator {
@@ -43,7 +43,7 @@ pub struct Operator {
     processing_pass: Option<Timestamp>,
     row_pace: Pace,
     timer_pace: Pace,
-    /// While a bad timer is searched for, timers fire one by one.
+    /// While a bad timer is searched for, timers fire one by one, each in a call of its own.
     timers_singly: bool,
     deadlines_in_a_row: u32,
     metrics: Metrics,
@@ -176,7 +176,11 @@ impl Operator {
             }
             return Ok(Some((domain, horizon)));
         }
-        let due = std::mem::take(&mut self.due);
+        let mut due = std::mem::take(&mut self.due);
+        if self.timers_singly {
+            // A timer registered meanwhile has a call of its own, so that neither is blamed for the other.
+            due.horizon = Timestamp::MIN;
+        }
         let outcome = self.fire(domain, &due, env);
         self.due = due;
         env.outputs.flush();
@@ -190,7 +194,7 @@ impl Operator {
             Err(CallError::Host(error)) => return Err(self.host_failure(error)),
             Err(CallError::Detector(failure)) => self.after_failure(failure)?,
         };
-        if due.slot.len() > 1 {
+        if !self.timers_singly {
             self.timer_pace.shrink(due.slot.len());
             self.timers_singly = true;
             return Ok(());
@@ -236,7 +240,7 @@ impl Operator {
         Ok(slots)
     }
 
-    /// Everything that a guest answers is checked here, before any of it is used.
+    /// Effects and the number of rows are checked here, before any of it is used.
     fn after_call(&mut self, outcome: Result<u32, Failure>, rows: usize, broadcast: bool) -> Result<usize, Failure> {
         let consumed = outcome? as usize;
         self.deadlines_in_a_row = 0;
@@ -248,9 +252,9 @@ impl Operator {
         let shape = Shape { rows, slots, states, lanes: self.settings.lanes.len(), broadcast };
         self.effects.check(&shape).map_err(|reason| Failure::Trap(format!("the component's answer is not valid: {reason}")))?;
         for (&lane, payload) in self.effects.outputs.lane.iter().zip(self.effects.outputs.payload.view().iter()) {
-            let Some(lane) = self.settings.lanes.get(usize::from(lane)) else { continue };
-            schema::check(&lane.schema, payload)
-                .map_err(|reason| Failure::Trap(format!("a record on lane {} does not fit its type: {reason}", lane.name)))?;
+            let Some((name, checker)) = self.settings.lanes.get(usize::from(lane)) else { continue };
+            let refused = |reason| Failure::Trap(format!("a record on lane {name} does not fit its type: {reason}"));
+            checker.check(payload).map_err(refused)?;
         }
         Ok(consumed)
     }
@@ -307,7 +311,7 @@ impl Operator {
         self.watermark
     }
 
-    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum (CONFORMANCE 1.2).
+    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum, as in Flink.
     pub fn forget_watermark(&mut self) {
         self.watermark = Timestamp::MIN;
     }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tidemill_wit::descriptor::{LaneDescriptor, StateDescriptor, StateKind};
+use tidemill_wit::descriptor::{StateDescriptor, StateKind};
 
 use super::{OnError, kinds};
 use crate::batch::Origin;
 use crate::detector::{Detector, DetectorFactory, Failure};
+use crate::schema::Checker;
 use crate::source::SplitNames;
 use crate::table::Table;
 use crate::{Error, Result};
@@ -38,7 +39,8 @@ pub struct OperatorSettings {
     pub splits: Arc<SplitNames>,
     /// Sees every record that leaves, for tests.
     pub observer: Option<Arc<dyn Observer>>,
-    pub(super) lanes: Vec<LaneDescriptor>,
+    /// By lane, its name and what checks its records.
+    pub(super) lanes: Vec<(String, Checker)>,
     pub(super) kinds: Vec<StateKind>,
     pub(super) broadcast_kinds: Vec<StateKind>,
 }
@@ -51,7 +53,7 @@ impl OperatorSettings {
         Self {
             uid: uid.into(),
             keyed: descriptor.key.is_some(),
-            lanes: descriptor.lanes.clone(),
+            lanes: descriptor.lanes.iter().map(|lane| (lane.name.clone(), Checker::new(&lane.schema))).collect(),
             kinds: kinds(&descriptor.states),
             broadcast_kinds: kinds(&descriptor.broadcast_states),
             states: descriptor.states.clone(),

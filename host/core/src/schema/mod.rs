@@ -6,6 +6,7 @@
 pub mod samples;
 pub mod scalar;
 
+pub mod checker;
 pub mod validate;
 pub mod walk;
 
@@ -14,7 +15,6 @@ pub mod key;
 
 pub mod changes;
 pub mod describe;
-pub mod difference;
 pub mod key_text;
 pub mod same;
 pub mod transcode;
@@ -23,8 +23,8 @@ pub mod json;
 pub mod lanes;
 
 pub use changes::changes;
+pub use checker::Checker;
 pub use describe::describe;
-pub use difference::difference;
 pub use field::FieldPath;
 pub use json::JsonEncoder;
 pub use key::{KeyEncoder, same_key};

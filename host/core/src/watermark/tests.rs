@@ -3,7 +3,7 @@ use crate::Timestamp;
 
 fn watermarks(bound: i64, idle_timeout: Option<i64>, splits: usize) -> SplitWatermarks {
     let mut watermarks = SplitWatermarks::new(Strategy { bound, idle_timeout });
-    (0..splits).for_each(|_| _ = watermarks.add(false));
+    (0..splits).for_each(|split| assert_eq!(watermarks.add(false), split));
     watermarks.pass_time(Timestamp(0), true);
     watermarks
 }
