@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn barriers_hold_their_channels_until_all_have_arrived() {
         let mut a = Aligner::new(3);
-        let barrier = Barrier { checkpoint: 7, stop: false };
+        let barrier = Barrier { checkpoint: 7, ..Barrier::default() };
         assert_eq!(a.barrier(0, barrier), None);
         assert!(!a.readable(0) && a.readable(1));
         assert_eq!(a.barrier(2, barrier), None);

@@ -3,7 +3,10 @@
 mod build;
 mod component;
 mod new;
+mod plan;
 mod run;
+mod savepoint;
+mod stop;
 mod test;
 mod validate;
 
@@ -52,6 +55,14 @@ enum Command {
     Validate(validate::Options),
     /// Run test cases against components, on virtual time
     Test(test::Options),
+    /// Stop a running job at a checkpoint
+    Stop(stop::Options),
+    /// Take savepoints, and look into them
+    #[command(subcommand)]
+    Savepoint(savepoint::Command),
+    /// Show what a start from a savepoint would do to each state, and do nothing
+    #[command(after_help = plan::EXIT_CODES)]
+    Plan(plan::Options),
     /// Look into components
     #[command(subcommand)]
     Component(ComponentCommand),
@@ -76,6 +87,9 @@ pub fn main() -> ExitCode {
         Command::Build(options) => build::build(options).map(|()| ExitCode::SUCCESS),
         Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
+        Command::Stop(options) => stop::stop(options).map(|()| ExitCode::SUCCESS),
+        Command::Savepoint(command) => savepoint::run(command),
+        Command::Plan(options) => plan::plan(options),
         Command::Test(options) => test::test(options),
         Command::Component(ComponentCommand::Inspect(options)) => component::inspect(options).map(|()| ExitCode::SUCCESS),
     };

@@ -67,6 +67,10 @@ pub enum Event {
     },
     /// The user wants the job to stop at a checkpoint.
     Stop,
+    /// As [`Stop`](Self::Stop), for good: all event time ends first.
+    Drain,
+    /// The user wants a savepoint, beside the checkpoints: it is the next to be taken.
+    Savepoint,
 }
 
 /// What the runtime must do.
@@ -96,6 +100,18 @@ pub enum Action {
         /// The checkpoint.
         checkpoint: u64,
     },
+    /// The savepoint exists.
+    Saved {
+        /// Its id.
+        checkpoint: u64,
+    },
+    /// The savepoint could not be taken. The job goes on.
+    NotSaved {
+        /// Its id.
+        checkpoint: u64,
+        /// What went wrong.
+        reason: String,
+    },
     /// All input is processed and committed: the job is finished.
     Finish {
         /// The last checkpoint.
@@ -124,6 +140,9 @@ pub struct Coordinator {
     over: bool,
     ended: BTreeSet<u32>,
     stop: bool,
+    drain: bool,
+    /// How many savepoints are still to be taken.
+    savepoints: u32,
     failures: u32,
     last_start: Timestamp,
     last_end: Timestamp,
@@ -181,6 +200,8 @@ impl Coordinator {
             over: false,
             ended: BTreeSet::new(),
             stop: false,
+            drain: false,
+            savepoints: 0,
             failures: 0,
             last_start: now,
             last_end: Timestamp::MIN,
@@ -204,6 +225,14 @@ impl Coordinator {
             Event::Committed { checkpoint } => self.on_committed(checkpoint, now),
             Event::Stop => {
                 self.stop = true;
+                self.start_if_due(now)
+            }
+            Event::Drain => {
+                (self.stop, self.drain) = (true, true);
+                self.start_if_due(now)
+            }
+            Event::Savepoint => {
+                self.savepoints += 1;
                 self.start_if_due(now)
             }
         }
@@ -237,18 +266,25 @@ impl Coordinator {
         }
     }
 
-    /// Starts a checkpoint if none is under way and one is due: at once at the end of input and for a stop, else by the clock.
+    /// Starts a checkpoint if none is under way and one is due: at once for a savepoint, which goes first, at the end of input and for a stop,
+    /// else by the clock.
     fn start_if_due(&mut self, now: Timestamp) -> Vec<Action> {
         let all_ended = self.ended.len() >= self.workers as usize;
         let by_interval = now >= self.last_start.plus(self.options.interval);
         let by_pause = now >= self.last_end.plus(self.options.min_pause);
         let at_once = (all_ended || self.stop) && now >= self.retry_at;
-        if self.current.is_some() || self.over || !(at_once || (by_interval && by_pause)) {
+        let savepoint = self.savepoints > 0;
+        if self.current.is_some() || self.over || !(savepoint || at_once || (by_interval && by_pause)) {
             return Vec::new();
         }
-        let barrier = Barrier { checkpoint: self.next, stop: self.stop };
+        let (stop, drain) = (self.stop && !savepoint, self.drain && !savepoint);
+        let barrier = Barrier { checkpoint: self.next, stop, drain, savepoint };
         self.next += 1;
-        self.last_start = now;
+        // The user's savepoints do not move the time of the job's checkpoints.
+        match savepoint {
+            true => self.savepoints -= 1,
+            false => self.last_start = now,
+        }
         self.current = Some(Current {
             barrier,
             end_of_input: all_ended,
@@ -273,6 +309,12 @@ impl Coordinator {
 
     fn on_stored(&mut self, id: u64, now: Timestamp) -> Vec<Action> {
         let Some(current) = self.current_in(Phase::Storing, id) else { return Vec::new() };
+        if current.barrier.savepoint {
+            self.current = None;
+            let mut actions = vec![Action::Saved { checkpoint: id }];
+            actions.extend(self.start_if_due(now));
+            return actions;
+        }
         current.enter(Phase::Committing, now);
         vec![Action::Commit { checkpoint: id }]
     }
@@ -296,11 +338,14 @@ impl Coordinator {
     }
 
     fn on_failed(&mut self, id: u64, reason: String, now: Timestamp) -> Vec<Action> {
-        if !self.current.as_ref().is_some_and(|current| current.barrier.checkpoint == id && current.phase != Phase::Committing) {
-            return Vec::new();
-        }
-        self.failures += 1;
+        let failed = self.current.as_ref().filter(|current| current.barrier.checkpoint == id && current.phase != Phase::Committing);
+        let Some(savepoint) = failed.map(|current| current.barrier.savepoint) else { return Vec::new() };
         let mut actions = vec![Action::Discard { checkpoint: id }];
+        if savepoint {
+            actions.push(Action::NotSaved { checkpoint: id, reason: reason.clone() });
+        } else {
+            self.failures += 1;
+        }
         if self.failures > self.options.tolerable_failures {
             self.over = true;
             actions.push(Action::Fail { reason: format!("checkpoint {id} failed: {reason}") });

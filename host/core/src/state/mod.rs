@@ -4,6 +4,7 @@ mod broadcast;
 pub mod conformance;
 pub mod layout;
 mod memory;
+pub mod migrate;
 
 use tidemill_wit::descriptor::StateDescriptor;
 
@@ -15,6 +16,7 @@ use crate::time::{Domain, Timestamp};
 
 pub use broadcast::BroadcastStates;
 pub use memory::{MemoryBackend, MemoryState};
+pub use migrate::Migration;
 
 /// A slot's entries of a list or map are prefetched whole up to this number.
 pub const PREFETCH_ENTRIES: usize = 64;

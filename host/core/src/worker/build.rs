@@ -14,7 +14,8 @@ use crate::operator::{Operator, OperatorSettings};
 use crate::schema::KeyEncoder;
 use crate::sink::{Sink, WriterTask};
 use crate::source::Split;
-use crate::state::StateBackend;
+use crate::state::layout::Writer;
+use crate::state::{Migration, StateBackend};
 use crate::time::{Domain, Timestamp};
 
 /// A job's sources, operators and sinks, and how they are connected.
@@ -87,10 +88,14 @@ pub struct RestoredOperator {
     pub groups: Vec<(KeyGroup, Vec<u8>)>,
     /// Today's id of each state in the snapshot; `None` drops it.
     pub states: Vec<Option<u8>>,
+    /// How the values of the states in the snapshot change, by their ids there.
+    pub migration: Migration,
     /// The broadcast states, of which every subtask gets a copy.
     pub broadcast: Vec<u8>,
     /// Today's id of each broadcast state in the snapshot; `None` drops it.
     pub broadcast_states: Vec<Option<u8>>,
+    /// How their values change.
+    pub broadcast_migration: Migration,
 }
 
 impl RestoredOperator {
@@ -187,17 +192,19 @@ fn open_operator(
     let mut state = setup.backend.open(&settings.uid, subtask, &settings.states)?;
     let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
     let mine = range_of(subtask, settings.max_parallelism, parallelism);
+    let mut writer = Writer::default();
     for (group, bytes) in restored.iter().flat_map(|restored| &restored.groups).filter(|(group, _)| mine.contains(&u32::from(group.0))) {
-        let states = restored.map_or(&[][..], |restored| restored.states.as_slice());
-        state
-            .restore(*group, bytes, states)
+        let Some(RestoredOperator { states, migration, .. }) = restored else { continue };
+        let bytes = if migration.is_identity() { Ok(&bytes[..]) } else { migration.group(*group, bytes, &mut writer) };
+        bytes
+            .and_then(|bytes| state.restore(*group, bytes, states))
             .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))?;
     }
     let mut operator = Operator::new(Arc::clone(settings), state)?.as_subtask(subtask);
     if let Some(restored) = restored {
-        let states = &restored.broadcast_states;
+        let states = (&restored.broadcast_states, &restored.broadcast_migration);
         let doing = || format!("restoring the broadcast state of operator {}", settings.uid);
-        operator.broadcast_state().restore(&restored.broadcast, states).map_err(|error| error.while_doing(doing()))?;
+        operator.broadcast_state().restore(&restored.broadcast, states.0, states.1).map_err(|error| error.while_doing(doing()))?;
     }
     if let Some(horizon) = restored.and_then(|restored| restored.pass_of(&mine)) {
         operator.begin_pass(Domain::Event, horizon);

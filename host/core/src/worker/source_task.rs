@@ -156,12 +156,17 @@ impl SourceTask {
         if let Some(member) = &self.member {
             member.report(None);
         }
+        self.end_time();
+        self.outputs.broadcast(&Element::End);
+    }
+
+    /// Tells that event time has ended: every timer fires.
+    fn end_time(&mut self) {
         if self.watermarks.is_idle() {
             // An idle channel's watermark would be ignored.
             self.outputs.broadcast(&Element::Status(false));
         }
         self.outputs.broadcast(&Element::Watermark(Timestamp::MAX));
-        self.outputs.broadcast(&Element::End);
     }
 
     /// Whether a split has to wait for others: it is too far ahead.
@@ -299,6 +304,9 @@ impl SourceTask {
     /// Puts a barrier into the stream.
     pub(super) fn barrier(&mut self, barrier: Barrier) {
         self.stopped |= barrier.stop;
+        if barrier.drain && !self.ended {
+            self.end_time();
+        }
         self.outputs.broadcast(&Element::Barrier(barrier));
     }
 

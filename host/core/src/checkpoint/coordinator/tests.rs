@@ -5,7 +5,7 @@ use crate::exchange::Barrier;
 const OPTIONS: Options = Options { interval: 10, timeout: 50, min_pause: 3, tolerable_failures: 1 };
 
 fn trigger(checkpoint: u64) -> Action {
-    Action::Trigger(Barrier { checkpoint, stop: false })
+    Action::Trigger(Barrier { checkpoint, ..Barrier::default() })
 }
 
 /// Feeds events with their times and collects all actions.
@@ -88,8 +88,43 @@ fn a_stop_waits_for_the_checkpoint_under_way_and_then_takes_its_own() {
             (99, Event::Tick),
         ],
     );
-    assert_eq!(actions.get(4), Some(&Action::Trigger(Barrier { checkpoint: 2, stop: true })));
+    assert_eq!(actions.get(4), Some(&Action::Trigger(Barrier { checkpoint: 2, stop: true, ..Barrier::default() })));
     assert_eq!(actions.last(), Some(&Action::Stopped { checkpoint: 2 }));
+}
+
+#[test]
+fn a_savepoint_goes_first_is_not_committed_and_moves_no_checkpoint() {
+    let mut c = Coordinator::new(OPTIONS, 1, 4, Timestamp(0));
+    let failed = Event::Failed { checkpoint: 6, reason: "no space left".to_owned() };
+    let actions = run(
+        &mut c,
+        [
+            (3, Event::Savepoint),
+            (3, Event::Savepoint),
+            (4, acknowledged(0, 5)),
+            (5, Event::Stored { checkpoint: 5 }),
+            (6, failed),
+            (10, Event::Tick),
+        ],
+    );
+    let savepoint = |checkpoint| Action::Trigger(Barrier { checkpoint, savepoint: true, ..Barrier::default() });
+    let expected = [
+        savepoint(5),
+        Action::Store { checkpoint: 5, end_of_input: false },
+        Action::Saved { checkpoint: 5 },
+        savepoint(6),
+        Action::Discard { checkpoint: 6 },
+        Action::NotSaved { checkpoint: 6, reason: "no space left".to_owned() },
+        trigger(7),
+    ];
+    assert_eq!(actions, expected);
+}
+
+#[test]
+fn a_drain_is_a_stop_whose_barrier_ends_event_time() {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let actions = run(&mut c, [(1, Event::Drain)]);
+    assert_eq!(actions, [Action::Trigger(Barrier { checkpoint: 1, stop: true, drain: true, ..Barrier::default() })]);
 }
 
 #[test]
@@ -167,6 +202,9 @@ fn at_the_end_of_input_a_failed_checkpoint_is_followed_after_a_pause() {
     let actions = run(&mut c, [(1, Event::EndOfInput { worker: 0 }), (2, failed), (3, Event::Tick), (10, Event::Tick)]);
     assert_eq!(actions, [trigger(1), Action::Discard { checkpoint: 1 }]);
     assert_eq!(run(&mut c, [(11, Event::Tick)]), [trigger(2)]);
+}
+
+#[test]
 fn what_is_of_another_checkpoint_or_step_means_nothing() {
     let mut c = Coordinator::new(OPTIONS, 1, 4, Timestamp(0));
     let failed = |checkpoint| Event::Failed { checkpoint, reason: String::new() };
