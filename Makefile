@@ -6,7 +6,7 @@ PYTHON := target/python/bin/python
 GUESTS := target/guests
 CARGO := cargo
 
-.PHONY: help demo test test-rocksdb soak bench bench-rocksdb bench-flink build guests lint clean-demo
+.PHONY: help demo test test-rocksdb soak mutants bench bench-rocksdb bench-flink build guests lint clean-demo
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -23,9 +23,14 @@ test: guests lint $(PYTHON)
 	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --locked
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
 
-## make soak        1,000 SIGKILLs and a long simulation
+## make soak        1,000 SIGKILLs, a long simulation, ten million changed answers, thousands of random programs
 soak: build guests $(PYTHON)
-	TIDEMILL_PYTHON=$(abspath $(PYTHON)) TIDEMILL_KILLS=1000 TIDEMILL_SEEDS=20000 $(CARGO) test --release --locked -p tidemill-tests --test kills --test simulation -- --nocapture
+	TIDEMILL_PYTHON=$(abspath $(PYTHON)) TIDEMILL_KILLS=1000 TIDEMILL_SEEDS=20000 TIDEMILL_ANSWERS=10000000 TIDEMILL_PROGRAMS=10000 \
+	  $(CARGO) test --release --locked -p tidemill-tests --test kills --test simulation --test answers --test programs -- --nocapture
+
+## make mutants     breaks the engine in a thousand places, and shows which of them no test notices
+mutants:
+	scripts/mutants.sh
 
 ## make bench       the cost of the WebAssembly boundary, and the whole job
 bench: build guests $(PYTHON)

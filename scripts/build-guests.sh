@@ -2,6 +2,7 @@
 # Builds the guests to WebAssembly on any machine that has cargo.
 #
 #   scripts/build-guests.sh [--out DIR] [--profile NAME] [--toolchain auto|installed|debian] [--locked] [DIR...]
+#   tidemill build          (the program has a copy of this script, and runs it with `bash -c`)
 #
 # DIR is a cargo workspace or crate; by default the repository's guests. Writes OUT/<crate>.wasm for every cdylib in it (by default to
 # target/guests of the repository): core modules that carry their `component-type` section. Tidemill takes them as they are and makes the
@@ -14,7 +15,8 @@
 set -euo pipefail
 
 target=wasm32-unknown-unknown
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+me=$(basename "$0" .sh)
+root=$(cd "$(dirname "${BASH_SOURCE[0]:-./.}")/.." && pwd)
 out=$root/target/guests profile=release toolchain=auto locked=() dirs=()
 while (($#)); do
   case $1 in
@@ -22,13 +24,13 @@ while (($#)); do
     --profile) profile=$2; shift 2 ;;
     --toolchain) toolchain=$2; shift 2 ;;
     --locked) locked=(--locked); shift ;;
-    -*) echo "build-guests: unknown option $1" >&2; exit 2 ;;
+    -*) echo "$me: unknown option $1" >&2; exit 2 ;;
     *) dirs+=("$1"); shift ;;
   esac
 done
 ((${#dirs[@]})) || dirs=("$root/guests")
 
-say() { echo "build-guests: $*" >&2; }
+say() { echo "$me: $*" >&2; }
 
 # Asks the compiler, not rustup: a distribution's rustc can have the target too.
 has_std() {
@@ -71,7 +73,7 @@ target_dir=${CARGO_TARGET_DIR:-$root/target}/guest-build
 if [[ $toolchain != debian ]] && has_std; then
   say "using $(rustc --version)"
 elif [[ $toolchain == installed ]]; then
-  say "the active toolchain has no $target standard library"; exit 1
+  say "the active toolchain has no standard library for $target: run 'rustup target add $target', or give --toolchain auto, which tries that and Debian's packages"; exit 1
 elif [[ $toolchain == auto ]] && ! debian_ready && add_target; then
   say "using $(rustc --version)"
 else

@@ -79,9 +79,39 @@ def check(db, rule):
         raise BadDay(f"basket {row[0]}: its copies differ in more than uploaded_at, or only some of them are late")
 
 
+def upgrade(dump):
+    """What the first version had come to when the second took over: (store_id, sku) -> (level, STOCK_OUT sent, BOOK_ERROR sent)."""
+    stock = {}
+    for number, line in enumerate(Path(dump).read_text().splitlines(), 1):
+        try:
+            row = json.loads(line)
+            store_id, sku = row["key"]
+            stock[store_id, sku] = (row["value"]["level"], row["value"]["stock_out"], row["value"]["book_error"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadDay(f"{dump}:{number}: this is no line of a dump of the state stock: {error}") from None
+    return stock
+
+
+def upgraded(key, opening, course, alerts, stock):
+    """The alerts of one key as (kind, since, alert_ts, level, rule_version), if the second version took over at this stock.
+
+    Whatever the first version has sent is marked in its stock; the second also tells of each sale, applied by it, that leaves one unit."""
+    level, *sent = stock.get(key, (opening, False, False))
+    versions = dict(zip(("STOCK_OUT", "BOOK_ERROR"), (1 if done else 2 for done in sent)))
+    found = [(*alert, versions[alert[0]]) for alert in alerts]
+    now, applied = opening, opening == level
+    for at, units in course:
+        before, now = now, now - units
+        if applied and before > 1 and now == 1:
+            found.append(("LOW_STOCK", at, at, now, 2))
+        applied = applied or now == level
+    return found
+
+
 def answer(db, rule):
     """The expected alerts, and the counts of the day's on-time lines and alerts."""
     alerts, counts = [], Counter()
+    stock = upgrade(rule.upgraded_at) if rule.upgraded_at else None
     for (store_id, sku, opening), rows in itertools.groupby(sales(db, rule), key=lambda row: row[:3]):
         course = []
         for *_, event_ts, units, lines in rows:
@@ -93,7 +123,12 @@ def answer(db, rule):
         counts.update(kinds)
         if "BOOK_ERROR" in kinds:
             counts["opened_empty" if opening <= 0 else "after_stock_out" if "STOCK_OUT" in kinds else "within_window"] += 1
-        alerts += [(kind, store_id, sku, since, at, level, rule.rule_version) for kind, since, at, level in found]
+        if stock is None:
+            versioned = [(*alert, rule.rule_version) for alert in found]
+        else:
+            versioned = upgraded((store_id, sku), opening, course, found, stock)
+            counts["LOW_STOCK"] += sum(alert[0] == "LOW_STOCK" for alert in versioned)
+        alerts += [(kind, store_id, sku, *rest) for kind, *rest in versioned]
     return alerts, counts
 
 
@@ -217,7 +252,8 @@ def report(counts, comparisons):
     """Prints what people read."""
     print(f"on-time lines of {counts['business_date']}: {counts['on_time_lines']:,} over {counts['sold_keys']:,} store-SKUs")
     print(f"opening stock: {counts['store_skus']:,} store-SKUs, {counts['opened_at_or_below_zero']:,} of them at zero or below")
-    print(f"expected alerts: {counts['alerts']:,} = STOCK_OUT {counts['stock_out']:,} + BOOK_ERROR {counts['book_error']:,}")
+    low_stock = f" + LOW_STOCK {counts['low_stock']:,}" if counts["low_stock"] else ""
+    print(f"expected alerts: {counts['alerts']:,} = STOCK_OUT {counts['stock_out']:,} + BOOK_ERROR {counts['book_error']:,}{low_stock}")
     print(f"expected late lines: {counts['late_lines']:,}")
     print(
         f"BOOK_ERROR: {counts['book_error_opened_empty']:,} on store-SKUs that opened at zero or below,"
@@ -250,6 +286,7 @@ def summary(db, rule, alerts, counted, late):
         "alerts": len(alerts),
         "stock_out": counted["STOCK_OUT"],
         "book_error": counted["BOOK_ERROR"],
+        "low_stock": counted["LOW_STOCK"],
         "book_error_opened_empty": counted["opened_empty"],
         "book_error_after_stock_out": counted["after_stock_out"],
         "book_error_within_window": counted["within_window"],
@@ -268,6 +305,7 @@ def arguments(argv):
     parser.add_argument("--confirm-ms", type=int, default=30 * 60_000, metavar="MS", help="default: 30 minutes")
     parser.add_argument("--max-upload-delay-ms", type=int, default=5 * 60_000, metavar="MS", help="default: 5 minutes")
     parser.add_argument("--rule-version", type=int, default=1, metavar="N")
+    parser.add_argument("--upgraded-at", metavar="FILE", help="the state stock (savepoint dump) at which stock_out_v2 took over from stock_out")
     parser.add_argument("--json", action="store_true", help="print one JSON object, the records that differ in full")
     return parser.parse_args(argv)
 
@@ -277,10 +315,10 @@ def main(argv=None):
     try:
         db = load(rule.day)
         check(db, rule)
+        alerts, counted = answer(db, rule)
     except (BadDay, duckdb.Error, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    alerts, counted = answer(db, rule)
     late = late_lines(db, rule)
     counts = summary(db, rule, alerts, counted, late)
     comparisons = {}

@@ -140,6 +140,21 @@ class Input(Day):
         self.assertEqual(code, 2)
         self.assertIn(words, text)
 
+    def test_an_upgrade_in_between(self):
+        """The second version tells of the sales that it applies, and signs what the first has not sent."""
+        day = [basket("1", 0, [("A", 2), ("B", 2), ("C", 1)]), basket("2", 40, [("A", 1), ("B", 1), ("C", 1)]), basket("3", 50, [("A", 1)])]
+        self.write({"A": 3, "B": 3, "C": 3}, day)
+        dump = self.dir / "stock.jsonl"
+        # The first version had applied the first sale of A, and both of B, whose STOCK_OUT it had sent; nothing of C.
+        stock = {"A": {"level": 1, "stock_out": False, "book_error": False}, "B": {"level": 0, "stock_out": True, "book_error": False}}
+        dump.write_text("".join(json.dumps({"key": [1, sku], "value": value}) + "\n" for sku, value in stock.items()))
+        found, _, counts = self.expected("--upgraded-at", str(dump))
+        versions = sorted((kind, sku, level, version) for kind, _, sku, _, _, level, version in found)
+        expected = [("BOOK_ERROR", "A", -1, 2), ("LOW_STOCK", "C", 1, 2), ("STOCK_OUT", "B", 0, 1)]
+        self.assertEqual((versions, counts["low_stock"]), (expected, 1))
+        dump.write_text("{}\n")
+        self.assertEqual(self.run_oracle("--upgraded-at", str(dump))[0], 2)
+
     def test_empty_files_and_no_lines(self):
         self.write({"A": 1}, [], [basket("1", 0, [])])
         self.assertEqual(self.expected()[:2], ([], []))

@@ -6,6 +6,7 @@ pub mod codec;
 pub mod disk;
 pub mod guest;
 pub mod runtime;
+pub mod savepoint;
 pub mod scenario;
 pub mod sink;
 pub mod source;

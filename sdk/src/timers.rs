@@ -108,7 +108,7 @@ impl<'b> Pass<'b> {
         true
     }
 
-    /// The host has put all timers of the domain up to the horizon into the batch.
+    /// The host has put all timers of the batch's keys up to the horizon into the batch.
     fn covers(&self, domain: TimeDomain, timestamp: i64) -> bool {
         domain as u8 == self.timers.domain && timestamp <= self.timers.horizon
     }

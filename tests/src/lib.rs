@@ -1,7 +1,10 @@
 //! What whole-system tests share.
 
+pub mod answers;
 pub mod bench;
 pub mod cli;
+pub mod model;
 pub mod native;
+pub mod program;
 pub mod sim;
 pub mod sim_disk;

@@ -39,12 +39,26 @@ fn goes_on_at_other_parallelism_and_on_another_backend() {
     }
 }
 
+/// The name of the newest checkpoint.
+fn newest(place: &Workplace) -> String {
+    let id = |name: &String| name.strip_prefix("chk-").and_then(|id| id.parse::<u64>().ok());
+    let is_complete = |name: &String| place.path(CHECKPOINTS).join(name).join("manifest.json").exists();
+    place.names(CHECKPOINTS).into_iter().filter(is_complete).max_by_key(id).unwrap()
+}
+
+#[test]
+fn a_checkpoint_of_files_can_be_looked_at_and_taken_over() {
+    let place = killed();
+    let saved = format!("{CHECKPOINTS}/{}", newest(&place));
+    place.run(&["savepoint", "inspect", &saved]).expect(0, &["stock-out", "first-copy"]);
+    let other = ["run", "job.yaml", "--from", &saved, "--new-incarnation", "--data-dir", "other"];
+    place.run(&[&other[..], &ROCKSDB].concat()).expect(0, &["took over", "resumed from checkpoint", "finished"]);
+}
+
 /// The files of databases that the newest checkpoint names, each once.
 fn files(place: &Workplace) -> BTreeSet<PathBuf> {
     let folder = place.path(CHECKPOINTS);
-    let id = |name: &String| name.strip_prefix("chk-").and_then(|id| id.parse::<u64>().ok());
-    let complete = place.names(CHECKPOINTS).into_iter().filter(|name| folder.join(name).join("manifest.json").exists());
-    let newest = complete.max_by_key(id).unwrap();
+    let newest = newest(place);
     let text = fs::read_to_string(folder.join(newest).join("manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(text.rsplit_once("\nxxh3").unwrap().0).unwrap();
     let databases = manifest["databases"].as_array().unwrap();

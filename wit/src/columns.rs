@@ -80,6 +80,12 @@ impl BlobsBuf {
         self.ends.clear();
     }
 
+    /// An empty column with room for one like this.
+    #[must_use]
+    pub fn with_same_capacity(&self) -> Self {
+        Self { bytes: Vec::with_capacity(roomy(self.bytes.len())), ends: Vec::with_capacity(roomy(self.ends.len())) }
+    }
+
     /// Appends an item.
     #[inline]
     pub fn push(&mut self, item: &[u8]) {
@@ -126,6 +132,12 @@ impl BlobsBuf {
         self.ends.clear();
         self.ends.extend_from_slice(other.ends);
     }
+}
+
+/// Room for a column of about this length: some more, so that one that is a little longer need not move.
+#[must_use]
+pub fn roomy(len: usize) -> usize {
+    len + len / 8
 }
 
 #[cfg(test)]

@@ -139,6 +139,7 @@ mod tests {
         assert_eq!(a.watermark(0, Timestamp(10)), Outcome::default());
         assert_eq!(a.watermark(1, Timestamp(7)), advance(7));
         assert_eq!(a.watermark(1, Timestamp(5)), Outcome::default());
+        assert_eq!((a.watermark_of(0), a.watermark_of(1)), (Timestamp(10), Timestamp(7)));
         assert_eq!(a.watermark(1, Timestamp(30)), advance(10));
     }
 
@@ -149,6 +150,7 @@ mod tests {
         a.watermark(1, Timestamp(3));
         assert_eq!(a.status(1, true), advance(10));
         assert_eq!(a.watermark(1, Timestamp(99)), Outcome::default());
+        assert_eq!(a.watermark_of(1), Timestamp(3));
         assert_eq!(a.status(1, false), Outcome::default());
         // Channel 1 is behind the output: ignored until it has caught up.
         assert_eq!(a.watermark(0, Timestamp(20)), advance(20));
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn barriers_hold_their_channels_until_all_have_arrived() {
         let mut a = Aligner::new(3);
-        let barrier = Barrier { checkpoint: 7, stop: false };
+        let barrier = Barrier { checkpoint: 7, ..Barrier::default() };
         assert_eq!(a.barrier(0, barrier), None);
         assert!(!a.readable(0) && a.readable(1));
         assert_eq!(a.barrier(2, barrier), None);

@@ -1,6 +1,6 @@
 //! The column batch: how records travel from the source to the guest and on to the sink.
 
-use tidemill_wit::columns::{Blobs, BlobsBuf};
+use tidemill_wit::columns::{Blobs, BlobsBuf, roomy};
 
 /// Where a record came from: the source record that caused it. Records that a timer emits have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,20 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.timestamp.is_empty()
+    }
+
+    /// An empty batch with room for one like this.
+    #[must_use]
+    pub fn with_same_capacity(&self) -> Self {
+        Self {
+            payload: self.payload.with_same_capacity(),
+            timestamp: Vec::with_capacity(roomy(self.timestamp.len())),
+            timed: Vec::with_capacity(roomy(self.timed.len())),
+            origin: Vec::with_capacity(roomy(self.origin.len())),
+            key: self.key.with_same_capacity(),
+            hash: Vec::with_capacity(roomy(self.hash.len())),
+            broadcast: self.broadcast,
+        }
     }
 
     /// The event time of record `row`, if it has one.

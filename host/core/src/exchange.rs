@@ -29,12 +29,16 @@ pub enum Element {
 }
 
 /// The mark of a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Barrier {
     /// The checkpoint's id.
     pub checkpoint: u64,
     /// Whether the job stops at this checkpoint: sources read nothing after it.
     pub stop: bool,
+    /// Whether all event time ends before it, so that every event-time timer has fired: only for a stop for good.
+    pub drain: bool,
+    /// Whether it is a savepoint's: nothing is committed for it, and no recovery goes back to it.
+    pub savepoint: bool,
 }
 
 /// A bounded channel from one subtask to another. Each side wakes the other: `receiver` when there is something to read, `sender` when
@@ -102,12 +106,12 @@ impl Receiver {
     }
 
     /// Takes the next element if it is a barrier.
-    pub fn receive_barrier(&mut self) -> Option<Barrier> {
+    pub fn receive_barrier(&mut self, wanted: impl Fn(&Barrier) -> bool) -> Option<Barrier> {
         if self.peeked.is_none() {
             self.peeked = self.take();
         }
         match self.peeked {
-            Some(Element::Barrier(barrier)) => {
+            Some(Element::Barrier(barrier)) if wanted(&barrier) => {
                 self.peeked = None;
                 Some(barrier)
             }
@@ -270,7 +274,9 @@ impl Edge {
 
 fn send(sender: &mut Sender, batch: &mut Batch) {
     if !batch.is_empty() {
-        sender.send(Element::Batch(std::mem::take(batch)));
+        // The next batch is likely to be as large.
+        let next = batch.with_same_capacity();
+        sender.send(Element::Batch(std::mem::replace(batch, next)));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Key groups: the units in which keyed state is spread over subtasks (CONFORMANCE 1.4; Flink's `KeyGroupRangeAssignment`).
+//! Key groups: the units in which keyed state is spread over subtasks (Flink's `KeyGroupRangeAssignment`).
 
 use std::ops::Range;
 

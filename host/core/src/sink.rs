@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::batch::Batch;
 
-/// What is needed to finish a commit, self-contained: it is stored with the checkpoint, so that a restore can commit (DESIGN 7.4, rule 1).
+/// What is needed to finish a commit, self-contained: it is stored with the checkpoint, so that a restore can commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committable {
     /// The subtask that wrote it.
@@ -47,11 +47,12 @@ pub trait Sink: Send + Sync {
     /// The target cannot be cleaned.
     fn clean(&self) -> Result<()>;
 
-    /// The highest incarnation that has committed output in the target; `None` if the target is empty.
+    /// The highest incarnation that has committed output in the target, and the highest checkpoint of it that has; `None` if the target is
+    /// empty.
     ///
     /// # Errors
     /// The target cannot be listed.
-    fn newest_incarnation(&self) -> Result<Option<u32>>;
+    fn newest_commit(&self) -> Result<Option<(u32, u64)>>;
 }
 
 /// Which subtask writes, in which life of the job.

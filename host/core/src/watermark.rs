@@ -142,11 +142,12 @@ impl SplitWatermarks {
         self.emitted
     }
 
-    /// How far the splits that are neither idle nor finished have come; `None` if there are none, or one has had no record yet.
+    /// How far the splits that are neither idle nor finished have come, or what was told already if one of them is behind that; `None` if there
+    /// are none, or nothing was told and one has had no record yet.
     #[must_use]
     pub fn reached(&self) -> Option<Timestamp> {
         let active = self.splits.iter().filter(|split| !split.finished && !split.idle);
-        active.map(|split| split.watermark).min().filter(|watermark| *watermark > Timestamp::MIN)
+        active.map(|split| split.watermark).min().map(|least| least.max(self.emitted)).filter(|watermark| *watermark > Timestamp::MIN)
     }
 
     /// What is new since the last call. Never regresses. When all splits are idle, the newest watermark of any comes first, whichever

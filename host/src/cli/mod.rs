@@ -1,7 +1,12 @@
 //! The command line: the only place that prints.
 
+mod build;
 mod component;
+mod new;
+mod plan;
 mod run;
+mod savepoint;
+mod stop;
 mod test;
 mod validate;
 
@@ -39,6 +44,10 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a crate with a detector, its tests and a job to start from
+    New(new::Options),
+    /// Build a crate's detectors to WebAssembly
+    Build(build::Options),
     /// Run a job in the foreground, or go on with it from its last checkpoint
     #[command(after_help = EXIT_CODES)]
     Run(run::Options),
@@ -46,6 +55,14 @@ enum Command {
     Validate(validate::Options),
     /// Run test cases against components, on virtual time
     Test(test::Options),
+    /// Stop a running job at a checkpoint
+    Stop(stop::Options),
+    /// Take savepoints, and look into them
+    #[command(subcommand)]
+    Savepoint(savepoint::Command),
+    /// Show what a start from a savepoint would do to each state, and do nothing
+    #[command(after_help = plan::EXIT_CODES)]
+    Plan(plan::Options),
     /// Look into components
     #[command(subcommand)]
     Component(ComponentCommand),
@@ -66,8 +83,13 @@ pub fn main() -> ExitCode {
         Err(error) => return report(&error, LogFormat::Text),
     };
     let result = match &arguments.command {
+        Command::New(options) => new::new(options).map(|()| ExitCode::SUCCESS),
+        Command::Build(options) => build::build(options).map(|()| ExitCode::SUCCESS),
         Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
+        Command::Stop(options) => stop::stop(options).map(|()| ExitCode::SUCCESS),
+        Command::Savepoint(command) => savepoint::run(command),
+        Command::Plan(options) => plan::plan(options),
         Command::Test(options) => test::test(options),
         Command::Component(ComponentCommand::Inspect(options)) => component::inspect(options).map(|()| ExitCode::SUCCESS),
     };

@@ -8,7 +8,8 @@ use tidemill_core::Result;
 use super::live::Live;
 use super::logging::Terminal;
 use super::{print, signals, summary};
-use crate::runtime::{self, Control, Outcome, RunOptions};
+use crate::runtime::recovery::Missing;
+use crate::runtime::{self, Control, From, Outcome, RunOptions};
 use crate::spec::job::Retention;
 use crate::spec::{self, JobSpec};
 
@@ -25,15 +26,28 @@ pub(super) struct Options {
     /// Forget all checkpoints and start again from the beginning of the input
     #[arg(long)]
     fresh: bool,
+    /// Start from this savepoint, or from a checkpoint that was kept: its folder, or the manifest in it
+    #[arg(long, value_name = "PATH", conflicts_with = "fresh")]
+    from: Option<PathBuf>,
+    /// Drop for good what the savepoint holds of operators, states and sources that the job does not have
+    #[arg(long, requires = "from")]
+    allow_non_restored_state: bool,
+    /// Start from the savepoint though the sinks hold later output, and write that again beside it
+    #[arg(long, requires = "from")]
+    new_incarnation: bool,
+    /// The number of workers, instead of what the spec says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    parallelism: Option<u32>,
     #[arg(long, value_name = "PATH=VALUE", help = "Override a value of the spec, such as sources.UID.max_rate=5000 [can be repeated]")]
     set: Vec<String>,
 }
 
 pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
-    let spec = spec::load(&options.job, &options.set)?;
+    let mut spec = spec::load(&options.job, &options.set)?;
+    spec.parallelism = options.parallelism.unwrap_or(spec.parallelism);
     let control = Control::default();
     signals::install(&control.stop_flag())?;
-    let run = RunOptions { data_dir: data_dir(options, &spec), fresh: options.fresh, control: control.clone() };
+    let run = RunOptions { data_dir: data_dir(options, &spec), fresh: options.fresh, from: from(options), control: control.clone() };
     let mut live = Live::new(terminal);
     let outcome = runtime::run(&spec, &run, &mut |progress| live.show(progress, control.stop_requested()));
     live.end();
@@ -58,6 +72,11 @@ pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
     };
     print(&message);
     Ok(())
+}
+
+fn from(options: &Options) -> Option<From> {
+    let missing = if options.allow_non_restored_state { Missing::Dropped } else { Missing::Refused };
+    options.from.clone().map(|path| From { path, missing, new_incarnation: options.new_incarnation })
 }
 
 fn data_dir(options: &Options, spec: &JobSpec) -> PathBuf {

@@ -57,6 +57,10 @@ fn totals(progress: &Progress) -> String {
     if let Some(last) = progress.checkpoint {
         let _ = write!(totals, ", the last is {} ({})", last.id, bytes(last.bytes));
     }
+    if let Some(slowest) = progress.slowest_checkpoint {
+        let (took, aligned) = (length(slowest.duration), length(slowest.aligned));
+        let _ = write!(totals, ", the slowest was {} ({took}, its barriers {aligned})", slowest.id);
+    }
     let _ = write!(totals, "; restarts: {}", progress.restarts);
     if progress.restarts > 0 {
         totals.push_str(" (the table counts from the last one)");
@@ -103,7 +107,13 @@ pub(super) fn sample() -> Progress {
         }],
         lanes: vec![lane("stock-out")],
         sinks: vec![lane("alerts")],
-        checkpoint: Some(CheckpointProgress { id: 12, duration: Duration::from_millis(45), bytes: 3_200_000 }),
+        checkpoint: Some(CheckpointProgress { id: 12, duration: Duration::from_millis(45), aligned: Duration::ZERO, bytes: 3_200_000 }),
+        slowest_checkpoint: Some(CheckpointProgress {
+            id: 7,
+            duration: Duration::from_millis(89),
+            aligned: Duration::from_millis(31),
+            bytes: 9,
+        }),
         checkpoints: (12, 0),
         restarts: 1,
         resumed_from: None,
@@ -131,7 +141,7 @@ mod tests {
  sink      alerts       9,833
 
 50,000 records in 4.2 s: 11,905 records/s
-checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB); restarts: 1 (the table counts from the last one)"
+checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB), the slowest was 7 (89 ms, its barriers 31 ms); restarts: 1 (the table counts from the last one)"
         );
         assert_eq!(body, expected);
         assert!(memory.ends_with("iB\n"), "{memory}");

@@ -1,22 +1,25 @@
 //! One attempt: from recovered state to the end, a stop or a failure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost};
+use tidemill_core::exchange::Barrier;
 use tidemill_core::worker::{WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
-use tracing::warn;
+use tracing::{debug, warn};
 
+use super::Observer;
 use super::checkpoints::{Checkpoints, Task};
+use super::control::{Control, Granted, Request, Wish};
 use super::gauge::Gauge;
 use super::io::IoThread;
 use super::job::Job;
+use super::progress::CheckpointProgress;
 use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
-use super::{Control, Observer};
 use crate::clock::Clock;
 use crate::store::CheckpointStore;
 
@@ -47,8 +50,17 @@ pub(super) struct Attempt<'a> {
     splits: Vec<Vec<tidemill_core::source::Split>>,
     next_discovery: Timestamp,
     stopping: bool,
+    /// Savepoints that are wanted, and the stop, in the order in which they were asked for; the first may be under way.
+    savepoints: VecDeque<Request>,
+    stop: Option<Request>,
     /// When the checkpoint under way began.
     started_checkpoint: Option<Timestamp>,
+    /// When the barrier had passed a worker, last.
+    last_barrier: Timestamp,
+    /// The savepoint under way.
+    saving: Option<u64>,
+    /// The checkpoint whose copy is the stop's savepoint.
+    saved_at: Option<u64>,
     end: Option<End>,
     failure: Option<Error>,
 }
@@ -89,7 +101,12 @@ impl<'a> Attempt<'a> {
             splits: setup.splits,
             next_discovery: now.plus(DISCOVERY_MILLIS),
             stopping: false,
+            savepoints: VecDeque::new(),
+            stop: None,
             started_checkpoint: None,
+            last_barrier: now,
+            saving: None,
+            saved_at: None,
             end: None,
             failure: None,
         })
@@ -105,6 +122,9 @@ impl<'a> Attempt<'a> {
             if control.stop_requested() && !self.stopping {
                 self.stopping = true;
                 self.event(Event::Stop, now, gauge);
+            }
+            while let Some(request) = control.next() {
+                self.take(request, now, gauge);
             }
             self.event(Event::Tick, now, gauge);
             self.discover(now)?;
@@ -130,6 +150,22 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Passes a wish on to the coordinator.
+    fn take(&mut self, request: Request, now: Timestamp, gauge: &mut Gauge) {
+        match request.wish {
+            _ if self.stopping => request.answer(Err(Error::config("the job is stopping already"))),
+            Wish::Savepoint(_) => {
+                self.savepoints.push_back(request);
+                self.event(Event::Savepoint, now, gauge);
+            }
+            Wish::Stop { drain, .. } => {
+                self.stopping = true;
+                self.stop = Some(request);
+                self.event(if drain { Event::Drain } else { Event::Stop }, now, gauge);
+            }
+        }
+    }
+
     /// Asks the workers once more, so that the summary is complete.
     fn count_last(&mut self, gauge: &mut Gauge) {
         self.crew.tell_all(|| Command::Statistics);
@@ -149,21 +185,31 @@ impl<'a> Attempt<'a> {
     fn handle(&mut self, message: Message, gauge: &mut Gauge) -> Result<()> {
         let now = self.clock.steady();
         match message {
-            Message::Snapshot(snapshot) => self.io.give(Task::Persist(snapshot)),
+            Message::Snapshot(snapshot) => {
+                self.last_barrier = now;
+                self.io.give(Task::Persist(snapshot));
+            }
             Message::EndOfInput(worker) => {
                 self.event(Event::EndOfInput { worker }, now, gauge);
             }
             Message::Statistics(worker, statistics) => gauge.update(worker, statistics),
             Message::Io(event, bytes) => {
                 if let Event::Committed { checkpoint } = event {
-                    let duration = now.0.saturating_sub(self.started_checkpoint.map_or(now.0, |started| started.0));
-                    gauge.checkpoint(checkpoint, duration, bytes);
+                    let (duration, aligned) = (self.since_trigger(now), self.since_trigger(self.last_barrier));
+                    debug!(checkpoint, ?duration, ?aligned, bytes, "checkpoint {checkpoint} completed");
+                    gauge.checkpoint(CheckpointProgress { id: checkpoint, duration, aligned, bytes });
                 }
                 self.event(event, now, gauge);
             }
             Message::Failed(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// How long after the start of the checkpoint under way.
+    fn since_trigger(&self, then: Timestamp) -> Duration {
+        let started = self.started_checkpoint.unwrap_or(then);
+        Duration::from_millis(then.0.saturating_sub(started.0).max(0).unsigned_abs())
     }
 
     fn event(&mut self, event: Event, now: Timestamp, gauge: &mut Gauge) {
@@ -180,14 +226,21 @@ impl<'a> Attempt<'a> {
         match action {
             Action::Trigger(barrier) => {
                 self.started_checkpoint = Some(now);
+                self.save(barrier);
                 self.crew.tell_all(|| Command::Trigger(barrier));
             }
             Action::Store { checkpoint, end_of_input } => self.io.give(Task::Store { checkpoint, end_of_input }),
             Action::Commit { checkpoint } => self.io.give(Task::Commit { checkpoint }),
             Action::Retain { newest } => self.io.give(Task::Retain { newest }),
             Action::Discard { checkpoint } => {
-                gauge.checkpoint_failed();
+                if self.saving != Some(checkpoint) {
+                    gauge.checkpoint_failed();
+                }
                 self.io.give(Task::Discard { checkpoint });
+            }
+            Action::Saved { checkpoint } => self.answer_savepoint(Ok(Granted::Saved(checkpoint))),
+            Action::NotSaved { checkpoint, reason } => {
+                self.answer_savepoint(Err(Error::storage(format!("savepoint {checkpoint} failed: {reason}"))));
             }
             Action::Finish { checkpoint } => self.end = Some(End::Finished(checkpoint)),
             Action::Stopped { checkpoint } => self.end = Some(End::Stopped(checkpoint)),
@@ -196,6 +249,29 @@ impl<'a> Attempt<'a> {
                 self.failure = Some(Error::storage(format!("{reason}{doing}")));
             }
         }
+    }
+
+    /// Tells the checkpoint thread where a savepoint goes, before any part of it comes.
+    fn save(&mut self, barrier: Barrier) {
+        let Barrier { checkpoint, savepoint, stop, .. } = barrier;
+        self.saving = savepoint.then_some(checkpoint);
+        let request = if savepoint { self.savepoints.front() } else { self.stop.as_ref().filter(|_| stop) };
+        if let Some(Wish::Savepoint(folder) | Wish::Stop { savepoint: Some(folder), .. }) = request.map(|request| &request.wish) {
+            self.io.give(Task::Save { checkpoint, folder: folder.clone(), also_checkpoint: stop });
+            self.saved_at = stop.then_some(checkpoint);
+        }
+    }
+
+    fn answer_savepoint(&mut self, outcome: Result<Granted>) {
+        self.saving = None;
+        if let Some(request) = self.savepoints.pop_front() {
+            request.answer(outcome);
+        }
+    }
+
+    /// Those who still wait for an answer.
+    pub(super) fn take_waiting(&mut self) -> Waiting {
+        Waiting { savepoints: std::mem::take(&mut self.savepoints), stop: self.stop.take(), saved_at: self.saved_at }
     }
 
     /// Gives splits that have appeared to the workers in turn.
@@ -215,5 +291,37 @@ impl<'a> Attempt<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Those who wait for an answer when an attempt has ended.
+pub(super) struct Waiting {
+    savepoints: VecDeque<Request>,
+    stop: Option<Request>,
+    /// The checkpoint that the stop's savepoint is of.
+    saved_at: Option<u64>,
+}
+
+impl Waiting {
+    /// Tells them how it has ended.
+    pub(super) fn tell(self, end: &Result<End>) {
+        let first = |checkpoint: u64| Error::config(format!("the job came to its end first, with checkpoint {checkpoint}"));
+        let failed = |error: &Error| Error::new(error.kind(), format!("the job failed meanwhile: {}", error.chain()));
+        for request in self.savepoints {
+            request.answer(Err(match end {
+                Ok(End::Stopped(checkpoint) | End::Finished(checkpoint)) => first(*checkpoint),
+                Err(error) => failed(error),
+            }));
+        }
+        if let Some(request) = self.stop {
+            let saves = matches!(request.wish, Wish::Stop { savepoint: Some(_), .. });
+            let outcome = match end {
+                Ok(End::Stopped(checkpoint)) => Ok(Granted::Stopped(*checkpoint)),
+                Ok(End::Finished(checkpoint)) if !saves || self.saved_at == Some(*checkpoint) => Ok(Granted::Finished(*checkpoint)),
+                Ok(End::Finished(checkpoint)) => Err(first(*checkpoint)),
+                Err(error) => Err(failed(error)),
+            };
+            request.answer(outcome);
+        }
     }
 }

@@ -20,9 +20,19 @@ use super::doing::Doing;
 use super::job::Job;
 use super::recovery::Recovered;
 use crate::store::CheckpointStore;
+use crate::store::savepoint::SavepointFolder;
 
 /// A step of a checkpoint, to be done in the order in which it was asked for.
 pub enum Task {
+    /// A savepoint begins: this is where it goes.
+    Save {
+        /// Its id.
+        checkpoint: u64,
+        /// Its folder.
+        folder: SavepointFolder,
+        /// Whether it is also the job's newest checkpoint, as that of a stop is.
+        also_checkpoint: bool,
+    },
     /// Make a worker's part durable.
     Persist(Box<WorkerSnapshot>),
     /// Write the manifest.
@@ -52,6 +62,7 @@ pub enum Task {
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Save { checkpoint, folder, .. } => write!(f, "beginning savepoint {checkpoint} in {}", folder.dir().display()),
             Self::Persist(part) => write!(f, "writing the part of worker {} of checkpoint {}", part.worker, part.checkpoint),
             Self::Store { checkpoint, .. } => write!(f, "writing the manifest of checkpoint {checkpoint}"),
             Self::Commit { checkpoint } => write!(f, "committing checkpoint {checkpoint}"),
@@ -75,7 +86,15 @@ pub struct Checkpoints {
     stored: Option<Manifest>,
     /// The shared files that are there, by their paths: they are not copied again.
     shared: BTreeMap<String, StoredFile>,
+    /// Savepoints that are being taken.
+    savepoints: BTreeMap<u64, Savepoint>,
     doing: Doing,
+}
+
+/// Where a savepoint goes, and whether it is a checkpoint too.
+struct Savepoint {
+    folder: SavepointFolder,
+    also_checkpoint: bool,
 }
 
 /// One worker's part of a checkpoint, durable.
@@ -101,6 +120,8 @@ impl Checkpoints {
             max_parallelism: job.graph.max_parallelism,
             end_of_input: false,
             records_in: recovered.records_in,
+            savepoint: false,
+            restored: None,
             files: Vec::new(),
             databases: Vec::new(),
             sources: Vec::new(),
@@ -117,6 +138,7 @@ impl Checkpoints {
             carried: Vec::new(),
             stored: None,
             shared: BTreeMap::new(),
+            savepoints: BTreeMap::new(),
             doing: Doing::default(),
         }
     }
@@ -141,6 +163,10 @@ impl Checkpoints {
 
     fn perform_task(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
         match task {
+            Task::Save { checkpoint, folder, also_checkpoint } => {
+                self.savepoints.insert(checkpoint, Savepoint { folder, also_checkpoint });
+                Ok(None)
+            }
             Task::Persist(snapshot) => {
                 let (worker, checkpoint) = (snapshot.worker, snapshot.checkpoint);
                 checkpoint_failure(checkpoint, self.persist(*snapshot), Event::Acknowledged { worker, checkpoint })
@@ -149,7 +175,7 @@ impl Checkpoints {
                 checkpoint_failure(checkpoint, self.store(checkpoint, end_of_input, now), Event::Stored { checkpoint })
             }
             Task::Commit { checkpoint } => {
-                self.commit()?;
+                self.commit(checkpoint)?;
                 Ok(Some(Event::Committed { checkpoint }))
             }
             // What cannot be removed now is removed later: it costs space, not correctness.
@@ -179,10 +205,12 @@ impl Checkpoints {
         }
         let state = snapshot.state();
         // Kept even if the state cannot be written: the next checkpoint commits them.
-        let written = self
-            .store
-            .write_state(checkpoint, snapshot.worker, &state)
-            .and_then(|file| Ok((file, self.store_databases(checkpoint, snapshot.worker, std::mem::take(&mut snapshot.frozen))?)));
+        let written = match self.savepoints.get(&checkpoint) {
+            Some(Savepoint { folder, also_checkpoint: false }) => folder.write_state(snapshot.worker, &state),
+            _ => self.store.write_state(checkpoint, snapshot.worker, &state),
+        };
+        let frozen = std::mem::take(&mut snapshot.frozen);
+        let written = written.and_then(|file| Ok((file, self.store_databases(checkpoint, snapshot.worker, frozen)?)));
         match written {
             Ok((file, databases)) => {
                 let part =
@@ -263,6 +291,14 @@ impl Checkpoints {
                 sink.committables.push(committable.clone());
             }
         }
+        if let Some(Savepoint { folder, also_checkpoint }) = self.savepoints.get(&checkpoint) {
+            save(&self.store, folder, &manifest, *also_checkpoint)?;
+            if !also_checkpoint {
+                // What it has not committed stays with the next checkpoint.
+                self.savepoints.remove(&checkpoint);
+                return Ok(());
+            }
+        }
         self.store.write_manifest(&manifest)?;
         self.carried.clear();
         self.stored = Some(manifest);
@@ -273,8 +309,13 @@ impl Checkpoints {
     ///
     /// # Errors
     /// A commit did not happen, or may not have: the job must fail; the restore commits.
-    fn commit(&self) -> Result<()> {
-        self.stored.as_ref().map_or(Ok(()), |manifest| commit(&self.store, manifest, &self.sinks, &self.doing))
+    fn commit(&mut self, checkpoint: u64) -> Result<()> {
+        let Some(manifest) = &self.stored else { return Ok(()) };
+        commit(&self.store, manifest, &self.sinks, &self.doing)?;
+        match self.savepoints.remove(&checkpoint) {
+            Some(Savepoint { folder, .. }) => folder.mark_committed(),
+            None => Ok(()),
+        }
     }
 
     /// Removes the files of a failed checkpoint; its committables stay for the next one.
@@ -290,7 +331,11 @@ impl Checkpoints {
                 self.carried.extend(committables.into_iter().map(|committable| (sink, committable)));
             }
         }
-        self.store.discard(checkpoint)?;
+        match self.savepoints.remove(&checkpoint) {
+            Some(Savepoint { folder, also_checkpoint: false }) => folder.discard(),
+            Some(Savepoint { folder, .. }) => folder.discard().and_then(|()| self.store.discard(checkpoint)),
+            None => self.store.discard(checkpoint),
+        }?;
         self.clean_shared()
     }
 
@@ -301,6 +346,16 @@ impl Checkpoints {
             |manifest: &Manifest| manifest.databases.iter().flat_map(|database| &database.files).map(|file| file.bytes).sum::<u64>();
         self.stored.as_ref().map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum::<u64>() + databases(manifest))
     }
+}
+
+/// Completes a savepoint. The files of one that is a checkpoint too are copied; those of another are there already.
+fn save(store: &CheckpointStore, folder: &SavepointFolder, manifest: &Manifest, also_checkpoint: bool) -> Result<()> {
+    let mut manifest = Manifest { savepoint: true, ..manifest.clone() };
+    if also_checkpoint {
+        let copy = |file: &StateFile| folder.write_state(file.worker, &store.read_state(file)?);
+        manifest.files = manifest.files.iter().map(copy).collect::<Result<_>>()?;
+    }
+    folder.write_manifest(&manifest)
 }
 
 /// A storage error fails the checkpoint, which the spec may tolerate; any other fails the job.

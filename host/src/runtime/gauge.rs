@@ -24,6 +24,7 @@ pub(super) struct Gauge {
     previous: Option<(Instant, Vec<u64>)>,
     rates: Vec<f64>,
     checkpoint: Option<CheckpointProgress>,
+    slowest: Option<CheckpointProgress>,
     checkpoints: (u64, u64),
     restarts: u32,
     resumed_from: Option<u64>,
@@ -50,6 +51,7 @@ impl Gauge {
             previous: None,
             rates: Vec::new(),
             checkpoint: None,
+            slowest: None,
             checkpoints: (0, 0),
             restarts: 0,
             resumed_from: None,
@@ -67,7 +69,7 @@ impl Gauge {
         self.workers.clear();
         self.previous = None;
         if checkpoint > 0 && self.checkpoint.is_none() {
-            self.checkpoint = Some(CheckpointProgress { id: checkpoint, duration: Duration::ZERO, bytes: 0 });
+            self.checkpoint = Some(CheckpointProgress { id: checkpoint, duration: Duration::ZERO, aligned: Duration::ZERO, bytes: 0 });
         }
     }
 
@@ -79,9 +81,12 @@ impl Gauge {
         self.workers.insert(worker, statistics);
     }
 
-    pub(super) fn checkpoint(&mut self, id: u64, millis: i64, bytes: u64) {
+    pub(super) fn checkpoint(&mut self, checkpoint: CheckpointProgress) {
         self.checkpoints.0 += 1;
-        self.checkpoint = Some(CheckpointProgress { id, duration: Duration::from_millis(millis.max(0).unsigned_abs()), bytes });
+        self.checkpoint = Some(checkpoint);
+        if self.slowest.is_none_or(|slowest| slowest.duration < checkpoint.duration) {
+            self.slowest = Some(checkpoint);
+        }
     }
 
     pub(super) fn checkpoint_failed(&mut self) {
@@ -102,6 +107,7 @@ impl Gauge {
     pub(super) fn progress(&mut self, job: &Job) -> Progress {
         let mut progress = Progress {
             checkpoint: self.checkpoint,
+            slowest_checkpoint: self.slowest,
             checkpoints: self.checkpoints,
             restarts: self.restarts,
             resumed_from: self.resumed_from,

@@ -2,11 +2,15 @@
 
 pub mod assemble;
 pub mod checkpoints;
+pub mod control;
 pub mod doing;
 pub mod job;
+pub mod plan;
 pub mod progress;
 pub mod recovery;
 pub mod restart;
+pub mod restore;
+pub mod socket;
 
 mod attempt;
 mod connectors;
@@ -17,7 +21,6 @@ mod threads;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidemill_core::checkpoint::manifest::Manifest;
@@ -26,12 +29,16 @@ use tidemill_core::{Error, Kind, Result};
 use tracing::{info, warn};
 
 pub use assemble::{Assembly, Rig};
+pub use control::Control;
 pub use job::Job;
 pub use progress::Progress;
+pub use restore::From;
 
 use self::attempt::{Attempt, End};
 use self::gauge::Gauge;
 use self::recovery::{Recovered, forget, recover, recover_from};
+use self::restore::take_over;
+use self::socket::Socket;
 use crate::clock::{Clock, SystemClock};
 use crate::disk::RealDisk;
 use crate::guest::{ComponentCache, GuestEngine};
@@ -39,6 +46,7 @@ use crate::spec::JobSpec;
 use crate::state;
 use crate::store::CheckpointStore;
 use crate::store::lock::JobLock;
+use crate::store::savepoint::Saved;
 
 /// The same failure of a component this many times in a row will not go away by itself.
 const SAME_FAILURES: u32 = 3;
@@ -53,28 +61,10 @@ pub struct RunOptions {
     pub data_dir: PathBuf,
     /// Whether to forget the checkpoints and start from nothing.
     pub fresh: bool,
-    /// The user's wish to stop.
+    /// What the job starts from, if not from its own newest checkpoint.
+    pub from: Option<From>,
+    /// The user's wishes while it runs.
     pub control: Control,
-}
-
-/// The user's wish to stop, shared with signal handlers.
-#[derive(Clone, Debug, Default)]
-pub struct Control {
-    stop: Arc<AtomicBool>,
-}
-
-impl Control {
-    /// The flag that requests a stop at a checkpoint once it is set.
-    #[must_use]
-    pub fn stop_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
-    }
-
-    /// Whether a stop was requested.
-    #[must_use]
-    pub fn stop_requested(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
 }
 
 /// How a job ended.
@@ -110,7 +100,9 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let store = CheckpointStore::open(Arc::clone(&disk), options.data_dir.join("checkpoints"))?;
     let id = store.claim(&spec.name)?;
+    let from = options.from.as_ref().map(|from| Saved::open(Arc::clone(&disk), &from.path)).transpose()?;
     if !options.fresh
+        && from.is_none()
         && let Some(checkpoint) = store.finished()?
     {
         return Ok(Outcome::AlreadyFinished { checkpoint });
@@ -120,19 +112,27 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let assembly = Assembly::load(spec, &engine, Some(&cache))?;
     assembly.warnings().for_each(|warning| warn!("{warning}"));
     // A damaged manifest is no reason not to start again.
-    let newest = if options.fresh { None } else { store.newest()? };
-    let mut job = assembly.job(max_parallelism(spec, newest.as_ref())?, id, &disk)?;
+    let mut newest = if options.fresh { None } else { store.newest()? };
+    let fixed_by = from.as_ref().map_or(newest.as_ref(), |saved| Some(&saved.manifest));
+    let mut job = assembly.job(max_parallelism(spec, fixed_by)?, id, &disk)?;
     job.backend = state::backend(spec.state, &options.data_dir.join("state"))?;
     let _sinks = connectors::lock_sinks(spec)?;
     if options.fresh {
         forget(&store, &job.sinks)?;
     }
+    if let (Some(saved), Some(from)) = (&from, &options.from) {
+        newest = Some(take_over(&job, &store, saved, from)?);
+    }
+    let _socket = Socket::open(&options.data_dir, &options.control, &disk)?;
     Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock::default()), gauge: Gauge::new(), newest }
         .run(observer)
 }
 
-/// Fixed by the first checkpoint; until then as the spec says.
-fn max_parallelism(spec: &JobSpec, newest: Option<&Manifest>) -> Result<u32> {
+/// The number of key groups: fixed by the first checkpoint, until then as the spec says.
+///
+/// # Errors
+/// The spec asks for more workers.
+pub fn max_parallelism(spec: &JobSpec, newest: Option<&Manifest>) -> Result<u32> {
     let stored = newest.map(|manifest| manifest.max_parallelism);
     let max = spec.max_parallelism.or(stored).unwrap_or_else(|| spec.max_parallelism());
     if spec.parallelism > max {
@@ -197,7 +197,9 @@ impl Life<'_> {
         let mut attempt = started.map_err(|error| outside(error, *has_run))?;
         *has_run = true;
         let end = attempt.run(self.control, &mut self.gauge, observer);
+        let waiting = attempt.take_waiting();
         drop(attempt);
+        waiting.tell(&end);
         match end? {
             End::Finished(checkpoint) => self.finish(checkpoint, observer),
             End::Stopped(checkpoint) => self.stopped(checkpoint, observer),
@@ -236,6 +238,7 @@ impl Life<'_> {
     fn sleep(&self, millis: i64) -> bool {
         let end = self.clock.steady().plus(millis);
         while self.clock.steady() < end {
+            self.control.refuse_all("the job has failed and is about to restart: try again when it runs");
             if self.control.stop_requested() {
                 return false;
             }

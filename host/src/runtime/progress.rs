@@ -17,6 +17,8 @@ pub struct Progress {
     pub sinks: Vec<LaneProgress>,
     /// The last completed checkpoint.
     pub checkpoint: Option<CheckpointProgress>,
+    /// The checkpoint that took longest since the process began.
+    pub slowest_checkpoint: Option<CheckpointProgress>,
     /// How many checkpoints have completed and failed since the process began.
     pub checkpoints: (u64, u64),
     /// How often the job has restarted.
@@ -79,6 +81,8 @@ pub struct CheckpointProgress {
     pub id: u64,
     /// From its barrier to its commit.
     pub duration: Duration,
+    /// From its barrier until the barrier had passed the last worker: channels wait for each other meanwhile.
+    pub aligned: Duration,
     /// The length of its state files.
     pub bytes: u64,
 }

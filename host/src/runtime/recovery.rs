@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, StoredState};
+use tidemill_core::checkpoint::manifest::{Manifest, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
 use tidemill_core::key_group::{KeyGroup, range_of};
-use tidemill_core::schema::{describe, difference, same_key};
+use tidemill_core::schema::Transcoder;
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Split;
+use tidemill_core::state::Migration;
+use tidemill_core::state::migrate::Change;
 use tidemill_core::worker::RestoredOperator;
 use tidemill_core::{Error, Result};
 use tidemill_wit::descriptor::StateDescriptor;
-use tidemill_wit::schema::TypeTable;
 
 use super::checkpoints::commit;
 use super::doing::Doing;
-use super::job::{Job, JobOperator};
+use super::job::Job;
+use super::plan::RestorePlan;
 use crate::state;
 use crate::store::CheckpointStore;
 
@@ -36,8 +38,8 @@ pub struct Recovered {
     pub operators: Vec<Option<RestoredOperator>>,
 }
 
-/// Finishes the commits of the newest checkpoint, before any input is read (DESIGN 7.4, rule 2), cleans up after earlier attempts, and
-/// loads state and positions.
+/// Finishes the commits of the newest checkpoint, before any input is read, loads state and positions, cleans up after earlier attempts, and
+/// looks for new splits.
 ///
 /// # Errors
 /// The job does not fit the checkpoint, a commit fails, a file is damaged, or there is output without a checkpoint.
@@ -49,7 +51,7 @@ pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
 pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<&Manifest>) -> Result<Recovered> {
     let mut recovered = match manifest {
         Some(manifest) => {
-            check(job, manifest, Missing::Refused)?;
+            check(job, manifest, missing_of(manifest))?;
             if !store.is_committed(manifest.checkpoint)? {
                 // Noted as after any commit: this checkpoint may be restored once more, after a reader has taken the output away.
                 commit(store, manifest, &job.sinks, &Doing::default())?;
@@ -97,7 +99,7 @@ pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Res
     let mut newest =
         store.newest().ok().flatten().map(|manifest| manifest.incarnation).max(store.next_incarnation().unwrap_or(0).checked_sub(1));
     for (_, sink) in sinks {
-        newest = newest.max(sink.newest_incarnation()?);
+        newest = newest.max(sink.newest_commit()?.map(|(incarnation, _)| incarnation));
     }
     store.set_next_incarnation(newest.map_or(0, |newest| newest + 1))?;
     store.clear()
@@ -106,7 +108,7 @@ pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Res
 fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
     let incarnation = store.next_incarnation()?;
     for (uid, sink) in &job.sinks {
-        if sink.newest_incarnation()?.is_some_and(|newest| newest >= incarnation) {
+        if sink.newest_commit()?.is_some_and(|(newest, _)| newest >= incarnation) {
             return Err(Error::config(format!(
                 "sink {uid} already holds committed output, but there is no checkpoint to go on from: running the job again would repeat \
                  it. give the sink another place, empty it, or start a new incarnation beside it with --fresh"
@@ -121,90 +123,18 @@ fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
     })
 }
 
-/// Whether the job fits the checkpoint (CONFORMANCE 1.5), before anything is changed.
-fn check(job: &Job, manifest: &Manifest, missing: Missing) -> Result<()> {
-    let id = manifest.checkpoint;
+/// Whether the job fits the checkpoint, before anything is changed.
+pub(super) fn check(job: &Job, manifest: &Manifest, missing: Missing) -> Result<()> {
     if manifest.job != job.name {
         return Err(Error::config(format!(
-            "checkpoint {id} is of job {}, not of {}: give each job its own --data-dir",
-            manifest.job, job.name
+            "checkpoint {} is of job {}, not of {}: give each job its own --data-dir",
+            manifest.checkpoint, manifest.job, job.name
         )));
     }
-    if manifest.max_parallelism != job.graph.max_parallelism {
-        return Err(Error::config(format!(
-            "checkpoint {id} has max_parallelism {}, the job asks for {}: it is fixed by the first checkpoint, so leave it at {}",
-            manifest.max_parallelism, job.graph.max_parallelism, manifest.max_parallelism
-        )));
+    match RestorePlan::new(job, manifest, missing).refusals().next() {
+        Some(refusal) => Err(Error::config(refusal)),
+        None => Ok(()),
     }
-    for positions in &manifest.sources {
-        if !job.sources.iter().any(|(uid, _)| *uid == positions.uid) {
-            return Err(Error::config(format!(
-                "checkpoint {id} has positions of source {}, which the job does not have: restore its uid, or start from nothing with --fresh",
-                positions.uid
-            )));
-        }
-    }
-    for state in manifest.operators.iter().filter(|state| state.key.is_some() || !state.broadcast_states.is_empty()) {
-        let Some(operator) = job.operators.iter().find(|operator| operator.uid == state.uid) else {
-            if missing == Missing::Dropped {
-                continue;
-            }
-            return Err(Error::config(format!(
-                "checkpoint {id} has state of operator {}, which the job does not have: restore its uid, or start from nothing with --fresh",
-                state.uid
-            )));
-        };
-        check_operator(state, operator, (id, missing))?;
-    }
-    Ok(())
-}
-
-fn check_operator(stored: &OperatorState, operator: &JobOperator, (checkpoint, missing): (u64, Missing)) -> Result<()> {
-    let refuse = |what: String| {
-        let uid = &operator.uid;
-        Error::config(format!(
-            "the component of operator {uid} does not fit its state in checkpoint {checkpoint}: {what}. use the component with digest {}, or \
-             start from nothing with --fresh",
-            stored.component
-        ))
-    };
-    let key = operator.settings.factory.descriptor().key.as_ref();
-    let same = match (key, &stored.key) {
-        (Some(now), Some(then)) => same_key(now, then),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
-    };
-    if !same {
-        let shown = |key: Option<&TypeTable>| key.map_or_else(|| "no key".to_owned(), describe);
-        return Err(refuse(format!("the type of its key has changed from {} to {}", shown(stored.key.as_ref()), shown(key))));
-    }
-    let keyed = stored.states.iter().map(|state| (state, &operator.settings.states));
-    let broadcast = &operator.settings.factory.descriptor().broadcast_states;
-    for (state, declared) in keyed.chain(stored.broadcast_states.iter().map(|state| (state, broadcast))) {
-        let Some(now) = declared.iter().find(|now| now.name == state.name) else {
-            if missing == Missing::Dropped {
-                continue;
-            }
-            return Err(refuse(format!("it no longer declares state {}", state.name)));
-        };
-        if let Some(difference) = state_difference(state, &StoredState::of(now)) {
-            return Err(refuse(format!("the type of state {} has changed: {difference}", state.name)));
-        }
-    }
-    Ok(())
-}
-
-/// In what a state's type differs from the stored one.
-fn state_difference(then: &StoredState, now: &StoredState) -> Option<String> {
-    if then.kind != now.kind {
-        return Some(format!("it was a {} state and is a {} state", then.kind_name(), now.kind_name()));
-    }
-    if let (Some(then), Some(now)) = (&then.entry_key, &now.entry_key)
-        && let Some(difference) = difference(then, now)
-    {
-        return Some(format!("its map key: {difference}"));
-    }
-    difference(&then.value, &now.value)
 }
 
 fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Recovered> {
@@ -221,7 +151,9 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
             if let Some(place) = operators.get_mut(operator.node) {
                 let restored = place.get_or_insert_with(|| RestoredOperator {
                     states: stored.map(|stored| ids(&stored.states, &operator.settings.states)).unwrap_or_default(),
+                    migration: stored.map(|stored| migration(&stored.states, &operator.settings.states)).unwrap_or_default(),
                     broadcast_states: stored.map(|stored| ids(&stored.broadcast_states, broadcast)).unwrap_or_default(),
+                    broadcast_migration: stored.map(|stored| migration(&stored.broadcast_states, broadcast)).unwrap_or_default(),
                     ..RestoredOperator::default()
                 });
                 restored.passes.extend(part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))));
@@ -245,6 +177,20 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
         splits: job.sources.iter().map(|(uid, _)| splits_of(uid).unwrap_or_default()).collect(),
         operators,
     })
+}
+
+/// What becomes of state that the job does not have, when it starts from this checkpoint: a savepoint's copy remembers what was said.
+fn missing_of(manifest: &Manifest) -> Missing {
+    if manifest.restored.as_ref().is_some_and(|restored| restored.drop_missing) { Missing::Dropped } else { Missing::Refused }
+}
+
+/// How the values of stored states become those of today's types. The check before has found that they can.
+fn migration(stored: &[StoredState], declared: &[StateDescriptor]) -> Migration {
+    let change = |state: &StoredState| {
+        let transcoder = declared.iter().find(|now| now.name == state.name).and_then(|now| Transcoder::new(&state.value, &now.value).ok());
+        Change { name: state.name.clone(), transcoder: transcoder.filter(|transcoder| !transcoder.is_identity()) }
+    };
+    Migration::new(stored.iter().map(change).collect())
 }
 
 /// Today's id of each stored state, by name.

@@ -1,4 +1,4 @@
-//! When a failed job starts again (CONFORMANCE 1.8; Flink's `ExponentialDelayRestartBackoffTimeStrategy` and its kin).
+//! When a failed job starts again (Flink's `ExponentialDelayRestartBackoffTimeStrategy` and its kin).
 
 use std::time::Duration;
 

@@ -56,9 +56,13 @@ impl Recorder {
     }
 }
 
-/// What orders causes of one kind: the time of a timer, the number of a step.
+/// What orders causes of one kind: the time of a timer, the number of a step. The origin of what a timer emits that was registered by
+/// another, and fired in the same call, is the other; the time of what an event-time timer emits is its own.
 fn cause(emission: &Emission) -> i64 {
-    emission.origin.timer_time().unwrap_or_else(|| emission.origin.position.cast_signed())
+    match emission.origin.timer_time() {
+        Some(timer) => emission.time.unwrap_or(timer),
+        None => emission.origin.position.cast_signed(),
+    }
 }
 
 #[cfg(test)]
@@ -78,5 +82,10 @@ mod tests {
         let times: Vec<_> = recorder.take().into_iter().map(|emission| (emission.subtask, emission.time.unwrap())).collect();
         assert_eq!(times, [(1, 30), (0, 50), (0, 20), (0, 60), (1, 60)]);
         assert_eq!(recorder.take(), []);
+        // In the call for 10, the timer at 30 was registered and fired.
+        for (subtask, time, origin) in [(0, 10, 10), (0, 30, 10), (1, 20, 20)] {
+            recorder.emitted(subtask, 0, b"", Some(time), Origin::timer(origin));
+        }
+        assert_eq!(recorder.take().iter().map(|emission| emission.time.unwrap()).collect::<Vec<_>>(), [10, 20, 30]);
     }
 }

@@ -134,7 +134,7 @@ impl Life {
         let store = CheckpointStore::open(Arc::new(MemoryDisk::default()), PathBuf::from("checkpoints"))?;
         let mut checkpoints = Checkpoints::new(store.clone(), &self.job, &Recovered::default());
         for worker in &mut self.workers {
-            worker.trigger(Barrier { checkpoint, stop: false })?;
+            worker.trigger(Barrier { checkpoint, ..Barrier::default() })?;
         }
         self.drive(now, Timers::Wait)?;
         let mut parts = 0;

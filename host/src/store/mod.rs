@@ -6,8 +6,10 @@
 //! does; a folder without one is what an unfinished checkpoint left.
 
 pub mod lock;
+pub mod savepoint;
 
 mod owner;
+mod record;
 mod shared;
 
 use std::collections::BTreeSet;
@@ -91,22 +93,7 @@ impl CheckpointStore {
     /// # Errors
     /// It is missing, or not what was written.
     pub fn read_state(&self, file: &StateFile) -> Result<Vec<u8>> {
-        let path = self.dir.join(&file.path);
-        let bytes =
-            self.disk.read(&path).map_err(|error| Error::storage(format!("reading state file {}", path.display())).caused_by(error))?;
-        if bytes.len() as u64 != file.bytes || checksum(&bytes) != file.checksum {
-            let found = bytes.len();
-            let message = format!(
-                "state file {} is damaged: it has {found} bytes with checksum {}, but {} bytes with checksum {} were written; restore it \
-                 from a backup, or start again from nothing with --fresh",
-                path.display(),
-                checksum(&bytes),
-                file.bytes,
-                file.checksum
-            );
-            return Err(Error::corrupt(message));
-        }
-        Ok(bytes)
+        read_state(&self.disk, &self.dir.join(&file.path), file, "restore it from a backup, or start again from nothing with --fresh")
     }
 
     /// Removes all but the `keep` newest checkpoints up to `newest`, and what unfinished ones before it left.
@@ -194,7 +181,16 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn mark_finished(&self, checkpoint: u64) -> Result<()> {
-        self.write(&self.dir.join(FINISHED), format!("{checkpoint}\n").as_bytes())
+        self.write(&self.dir.join(FINISHED), record::line(&checkpoint.to_string()).as_bytes())
+    }
+
+    /// Forgets that the job has finished: it goes on from something earlier.
+    ///
+    /// # Errors
+    /// The record cannot be removed.
+    pub fn unmark_finished(&self) -> Result<()> {
+        let removed = self.disk.remove(&self.dir.join(FINISHED)).and_then(|()| self.disk.sync_dir(&self.dir));
+        removed.map_err(|error| Error::storage(format!("removing {FINISHED} from {}", self.dir.display())).caused_by(error))
     }
 
     /// The last checkpoint of a job that has finished.
@@ -210,7 +206,7 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn set_next_incarnation(&self, incarnation: u32) -> Result<()> {
-        self.write(&self.dir.join(INCARNATION), format!("{incarnation}\n").as_bytes())
+        self.write(&self.dir.join(INCARNATION), record::line(&incarnation.to_string()).as_bytes())
     }
 
     /// The incarnation of a start from nothing: 0 unless set.
@@ -221,14 +217,13 @@ impl CheckpointStore {
         Ok(self.read_number(INCARNATION)?.unwrap_or(0))
     }
 
-    fn read_number<T: std::str::FromStr<Err = std::num::ParseIntError>>(&self, name: &str) -> Result<Option<T>> {
+    fn read_number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         let path = self.dir.join(name);
         match self.disk.read(&path) {
-            Ok(bytes) => String::from_utf8_lossy(&bytes)
-                .trim()
-                .parse()
-                .map(Some)
-                .map_err(|error| Error::corrupt(format!("{} does not hold a number", path.display())).caused_by(error)),
+            Ok(bytes) => match record::content(&bytes).map(str::parse) {
+                Some(Ok(number)) => Ok(Some(number)),
+                _ => Err(Error::corrupt(format!("{} does not hold a number with its checksum: restore it from a backup", path.display()))),
+            },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
         }
@@ -256,19 +251,7 @@ impl CheckpointStore {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        self.write_durably(path, bytes).map_err(|error| Error::storage(format!("writing {}", path.display())).caused_by(error))
-    }
-
-    fn write_durably(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        let dir = path.parent().unwrap_or(&self.dir);
-        self.disk.create_dir(dir)?;
-        let temporary = path.with_extension("tmp");
-        let mut file = self.disk.create(&temporary)?;
-        file.write(bytes)?;
-        file.sync()?;
-        drop(file);
-        self.disk.rename(&temporary, path)?;
-        self.disk.sync_dir(dir)
+        write_durably(&self.disk, path, bytes).map_err(|error| Error::storage(format!("writing {}", path.display())).caused_by(error))
     }
 
     fn ids(&self) -> Result<Vec<u64>> {
@@ -293,6 +276,33 @@ impl CheckpointStore {
     fn chk(&self, checkpoint: u64) -> PathBuf {
         self.dir.join(format!("{PREFIX}{checkpoint}"))
     }
+}
+
+/// Writes a file whole or not at all.
+fn write_durably(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let dir = path.parent().unwrap_or(path);
+    disk.create_dir(dir)?;
+    let temporary = path.with_extension("tmp");
+    let mut file = disk.create(&temporary)?;
+    file.write(bytes)?;
+    file.sync()?;
+    drop(file);
+    disk.rename(&temporary, path)?;
+    disk.sync_dir(dir)
+}
+
+fn read_state(disk: &Arc<dyn Disk>, path: &Path, file: &StateFile, remedy: &str) -> Result<Vec<u8>> {
+    let bytes = disk.read(path).map_err(|error| Error::storage(format!("reading state file {}", path.display())).caused_by(error))?;
+    let (found, sum) = (bytes.len(), checksum(&bytes));
+    if found as u64 == file.bytes && sum == file.checksum {
+        return Ok(bytes);
+    }
+    Err(Error::corrupt(format!(
+        "state file {} is damaged: it has {found} bytes with checksum {sum}, but {} bytes with checksum {} were written; {remedy}",
+        path.display(),
+        file.bytes,
+        file.checksum
+    )))
 }
 
 fn manifest(id: u64, path: &Path, bytes: &[u8]) -> Result<Manifest> {

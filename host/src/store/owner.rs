@@ -2,7 +2,7 @@
 
 use tidemill_core::{Error, Result};
 
-use super::CheckpointStore;
+use super::{CheckpointStore, record};
 
 const OWNER: &str = "OWNER";
 
@@ -16,11 +16,11 @@ impl CheckpointStore {
         let path = self.dir.join(OWNER);
         match self.disk.read(&path) {
             Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                let parsed = text.trim().split_once(' ').and_then(|(name, id)| Some((name, u64::from_str_radix(id, 16).ok()?)));
+                let text = record::content(&bytes).and_then(|text| text.split_once(' '));
+                let parsed = text.and_then(|(name, id)| Some((name, u64::from_str_radix(id, 16).ok()?)));
                 let (name, id) = parsed.ok_or_else(|| {
                     Error::corrupt(format!(
-                        "{} does not hold a job's name and number: restore it, or remove it if this is job {job}'s folder",
+                        "{} does not hold a job's name and number with their checksum: restore it, or remove it if this is job {job}'s folder",
                         path.display()
                     ))
                 })?;
@@ -42,7 +42,7 @@ impl CheckpointStore {
             return Err(self.other(&manifest.job, job));
         }
         let id = fastrand::u64(..);
-        self.write(&path, format!("{job} {id:016x}\n").as_bytes())?;
+        self.write(&path, record::line(&format!("{job} {id:016x}")).as_bytes())?;
         Ok(id)
     }
 

@@ -54,7 +54,7 @@ impl<C: WindowContent> WindowState<C> {
                 continue;
             }
             taken = true;
-            if window != assigned {
+            if windows.merges() {
                 self.gather(ctx, window)?;
             }
             let input = input.clone();
@@ -96,16 +96,18 @@ impl<C: WindowContent> WindowState<C> {
         Ok(())
     }
 
+    /// What comes of a window has its last time, as in Flink, also if it is a late record that makes it fire.
     fn fire<D: KeyedProcessFunction>(
         &mut self,
         ctx: &mut Context<'_, D>,
         window: Window,
         fire: &mut impl FnMut(Window, C::Result<'_>, &mut Context<'_, D>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        match self.contents.get(ctx, &window)? {
-            Some(stored) => fire(window, C::result(stored), ctx),
-            None => Ok(()),
-        }
+        let Some(stored) = self.contents.get(ctx, &window)? else { return Ok(()) };
+        let own = ctx.core.output_timestamp.replace(window.max_timestamp());
+        let fired = fire(window, C::result(stored), ctx);
+        ctx.core.output_timestamp = own;
+        fired
     }
 
     /// The session that a new one becomes part of: it and all that it meets.

@@ -45,7 +45,7 @@ impl Sink for Hasty {
         self.0.clean()
     }
 
-    fn newest_incarnation(&self) -> Result<Option<u32>> {
+    fn newest_commit(&self) -> Result<Option<(u32, u64)>> {
         // The rule that would stop a restart over output without a checkpoint is not what is tested here.
         Ok(None)
     }
@@ -101,8 +101,8 @@ impl Sink for Forgetful {
         self.sink.clean()
     }
 
-    fn newest_incarnation(&self) -> Result<Option<u32>> {
-        self.sink.newest_incarnation()
+    fn newest_commit(&self) -> Result<Option<(u32, u64)>> {
+        self.sink.newest_commit()
     }
 }
 

@@ -247,6 +247,7 @@ impl Life {
                     self.tally.failed += 1;
                     self.tasks.push_back(Task::Discard { checkpoint });
                 }
+                Action::Saved { .. } | Action::NotSaved { .. } => {}
                 Action::Finish { .. } | Action::Stopped { .. } | Action::Fail { .. } => self.end = Some(action),
             }
         }

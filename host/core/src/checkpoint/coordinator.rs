@@ -1,13 +1,16 @@
 //! The checkpoint coordinator: a pure function from events to actions. The runtime performs the actions and reports back.
 //!
-//! One checkpoint is under way at a time, from its barrier to its commit, so checkpoint n + 1 is never stored before n is committed
-//! (DESIGN 7.4, rule 3).
+//! One checkpoint is under way at a time, from its barrier to its commit, so checkpoint n + 1 is never stored before n is committed:
+//! a restore of n + 1 would not know what n still has to commit.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::Timestamp;
 use crate::exchange::Barrier;
+
+/// The longest pause between a checkpoint that failed and the next one at the end of input or for a stop.
+const RETRY_PAUSE: i64 = 1_000;
 
 /// When checkpoints are taken (Flink's `CheckpointingOptions`; all times in milliseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,10 @@ pub enum Event {
     },
     /// The user wants the job to stop at a checkpoint.
     Stop,
+    /// As [`Stop`](Self::Stop), for good: all event time ends first.
+    Drain,
+    /// The user wants a savepoint, beside the checkpoints: it is the next to be taken.
+    Savepoint,
 }
 
 /// What the runtime must do.
@@ -93,6 +100,18 @@ pub enum Action {
         /// The checkpoint.
         checkpoint: u64,
     },
+    /// The savepoint exists.
+    Saved {
+        /// Its id.
+        checkpoint: u64,
+    },
+    /// The savepoint could not be taken. The job goes on.
+    NotSaved {
+        /// Its id.
+        checkpoint: u64,
+        /// What went wrong.
+        reason: String,
+    },
     /// All input is processed and committed: the job is finished.
     Finish {
         /// The last checkpoint.
@@ -121,9 +140,14 @@ pub struct Coordinator {
     over: bool,
     ended: BTreeSet<u32>,
     stop: bool,
+    drain: bool,
+    /// How many savepoints are still to be taken.
+    savepoints: u32,
     failures: u32,
     last_start: Timestamp,
     last_end: Timestamp,
+    /// Not before this time another checkpoint follows a failed one.
+    retry_at: Timestamp,
     lost: Option<Lost>,
 }
 
@@ -176,9 +200,12 @@ impl Coordinator {
             over: false,
             ended: BTreeSet::new(),
             stop: false,
+            drain: false,
+            savepoints: 0,
             failures: 0,
             last_start: now,
             last_end: Timestamp::MIN,
+            retry_at: Timestamp::MIN,
             lost: None,
         }
     }
@@ -198,6 +225,14 @@ impl Coordinator {
             Event::Committed { checkpoint } => self.on_committed(checkpoint, now),
             Event::Stop => {
                 self.stop = true;
+                self.start_if_due(now)
+            }
+            Event::Drain => {
+                (self.stop, self.drain) = (true, true);
+                self.start_if_due(now)
+            }
+            Event::Savepoint => {
+                self.savepoints += 1;
                 self.start_if_due(now)
             }
         }
@@ -231,17 +266,25 @@ impl Coordinator {
         }
     }
 
-    /// Starts a checkpoint if none is under way and one is due: at once at the end of input and for a stop, else by the clock.
+    /// Starts a checkpoint if none is under way and one is due: at once for a savepoint, which goes first, at the end of input and for a stop,
+    /// else by the clock.
     fn start_if_due(&mut self, now: Timestamp) -> Vec<Action> {
         let all_ended = self.ended.len() >= self.workers as usize;
         let by_interval = now >= self.last_start.plus(self.options.interval);
         let by_pause = now >= self.last_end.plus(self.options.min_pause);
-        if self.current.is_some() || self.over || !(all_ended || self.stop || (by_interval && by_pause)) {
+        let at_once = (all_ended || self.stop) && now >= self.retry_at;
+        let savepoint = self.savepoints > 0;
+        if self.current.is_some() || self.over || !(savepoint || at_once || (by_interval && by_pause)) {
             return Vec::new();
         }
-        let barrier = Barrier { checkpoint: self.next, stop: self.stop };
+        let (stop, drain) = (self.stop && !savepoint, self.drain && !savepoint);
+        let barrier = Barrier { checkpoint: self.next, stop, drain, savepoint };
         self.next += 1;
-        self.last_start = now;
+        // The user's savepoints do not move the time of the job's checkpoints.
+        match savepoint {
+            true => self.savepoints -= 1,
+            false => self.last_start = now,
+        }
         self.current = Some(Current {
             barrier,
             end_of_input: all_ended,
@@ -266,6 +309,12 @@ impl Coordinator {
 
     fn on_stored(&mut self, id: u64, now: Timestamp) -> Vec<Action> {
         let Some(current) = self.current_in(Phase::Storing, id) else { return Vec::new() };
+        if current.barrier.savepoint {
+            self.current = None;
+            let mut actions = vec![Action::Saved { checkpoint: id }];
+            actions.extend(self.start_if_due(now));
+            return actions;
+        }
         current.enter(Phase::Committing, now);
         vec![Action::Commit { checkpoint: id }]
     }
@@ -289,16 +338,21 @@ impl Coordinator {
     }
 
     fn on_failed(&mut self, id: u64, reason: String, now: Timestamp) -> Vec<Action> {
-        if !self.current.as_ref().is_some_and(|current| current.barrier.checkpoint == id && current.phase != Phase::Committing) {
-            return Vec::new();
-        }
-        self.failures += 1;
+        let failed = self.current.as_ref().filter(|current| current.barrier.checkpoint == id && current.phase != Phase::Committing);
+        let Some(savepoint) = failed.map(|current| current.barrier.savepoint) else { return Vec::new() };
         let mut actions = vec![Action::Discard { checkpoint: id }];
+        if savepoint {
+            actions.push(Action::NotSaved { checkpoint: id, reason: reason.clone() });
+        } else {
+            self.failures += 1;
+        }
         if self.failures > self.options.tolerable_failures {
             self.over = true;
             actions.push(Action::Fail { reason: format!("checkpoint {id} failed: {reason}") });
         }
         self.lose(reason, now);
+        // Where the next one would follow at once, a short trouble of the disk would use up all failures that are tolerated.
+        self.retry_at = now.plus(self.options.interval.min(RETRY_PAUSE).max(self.options.min_pause));
         actions.extend(self.start_if_due(now));
         actions
     }

@@ -33,6 +33,12 @@ pub struct Manifest {
     pub end_of_input: bool,
     /// How many records had been read from all sources, valid or not.
     pub records_in: u64,
+    /// Whether it is a savepoint: the paths of its files are relative to its own folder.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub savepoint: bool,
+    /// The savepoint or checkpoint that the job was told to start from, if this is the copy that it starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
     /// The workers' state files.
     pub files: Vec<StateFile>,
     /// The state that is in files of its own, by operator and worker.
@@ -44,6 +50,15 @@ pub struct Manifest {
     pub operators: Vec<OperatorState>,
     /// What the sinks must commit.
     pub sinks: Vec<SinkCommittables>,
+}
+
+/// What a job was told to start from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// The path of the savepoint or checkpoint.
+    pub from: String,
+    /// Whether state in it that the job does not have is dropped.
+    pub drop_missing: bool,
 }
 
 /// A state file.
@@ -193,6 +208,8 @@ mod tests {
             max_parallelism: 128,
             end_of_input: false,
             records_in: 9,
+            savepoint: false,
+            restored: None,
             files: vec![],
             databases: vec![],
             sources: vec![SourcePositions { uid: "pos".to_owned(), splits: vec![Split { position: 17, ..Split::new(&[], "a") }] }],

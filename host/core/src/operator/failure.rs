@@ -139,8 +139,9 @@ impl Operator {
         let (time, key, domain_name) = (due.timestamp.first().copied().unwrap_or(0), self.key_of_first(due), domain_name(domain));
         self.reads.state.remove_timers(domain, due, 1)?;
         let value = format!("{{\"domain\":\"{domain_name}\",\"timestamp\":{time},\"key\":{key}}}");
-        let letter =
-            DeadLetter { operator: &self.settings.uid.clone(), reason, source: None, position: None, timestamp: Some(time), value: &value };
+        // As with other output, what comes of a processing-time timer has no event time.
+        let timestamp = (domain == Domain::Event).then_some(time);
+        let letter = DeadLetter { operator: &self.settings.uid.clone(), reason, source: None, position: None, timestamp, value: &value };
         self.dead_letter(&letter, env, Origin::timer(time))
     }
 

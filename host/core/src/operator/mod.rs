@@ -1,4 +1,4 @@
-//! The operator: one batch in, one call of the detector, its effects checked and applied as one unit.
+//! The operator: a part of a batch in, one call of the detector, its effects checked and applied as one unit.
 
 mod failure;
 mod pace;
@@ -17,13 +17,13 @@ pub use part::Cursor;
 pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
 
 use self::pace::{Pace, Weight};
+use crate::Result;
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
 use crate::effects::{Effects, Shape};
 use crate::exchange::Outputs;
 use crate::state::{BroadcastStates, DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
-use crate::{Result, schema};
 
 /// One subtask of an operator: a detector instance with its keyed state and timers.
 pub struct Operator {
@@ -43,7 +43,7 @@ pub struct Operator {
     processing_pass: Option<Timestamp>,
     row_pace: Pace,
     timer_pace: Pace,
-    /// While a bad timer is searched for, timers fire one by one.
+    /// While a bad timer is searched for, timers fire one by one, each in a call of its own.
     timers_singly: bool,
     deadlines_in_a_row: u32,
     metrics: Metrics,
@@ -138,7 +138,7 @@ impl Operator {
             self.reads.broadcast.apply(&std::mem::take(&mut self.effects.writes));
         }
         self.apply(env, |row| batch.origin.get(rows.start + row).copied().unwrap_or(Origin::NONE))?;
-        self.row_pace.after(len, self.weight());
+        self.row_pace.after(len, len >= self.row_pace.rows(), self.weight());
         Ok(consumed)
     }
 
@@ -166,7 +166,8 @@ impl Operator {
     /// The job must fail: see [`OnError`].
     pub fn continue_pass(&mut self, env: &mut Env<'_>) -> Result<Option<(Domain, Timestamp)>> {
         let Some((domain, horizon)) = self.pass() else { return Ok(None) };
-        let most = if self.timers_singly { 1 } else { self.timer_pace.rows() };
+        let singly = self.timers_singly || (self.settings.clock_timers_singly && domain == Domain::Processing);
+        let most = if singly { 1 } else { self.timer_pace.rows() };
         self.reads.state.due_timers(domain, horizon, most, &mut self.due)?;
         if self.due.slot.is_empty() {
             self.timers_singly = false;
@@ -176,7 +177,11 @@ impl Operator {
             }
             return Ok(Some((domain, horizon)));
         }
-        let due = std::mem::take(&mut self.due);
+        let mut due = std::mem::take(&mut self.due);
+        if singly {
+            // A timer registered meanwhile has a call of its own, so that neither is blamed for the other.
+            due.horizon = Timestamp::MIN;
+        }
         let outcome = self.fire(domain, &due, env);
         self.due = due;
         env.outputs.flush();
@@ -190,7 +195,7 @@ impl Operator {
             Err(CallError::Host(error)) => return Err(self.host_failure(error)),
             Err(CallError::Detector(failure)) => self.after_failure(failure)?,
         };
-        if due.slot.len() > 1 {
+        if !self.timers_singly {
             self.timer_pace.shrink(due.slot.len());
             self.timers_singly = true;
             return Ok(());
@@ -218,7 +223,9 @@ impl Operator {
         self.reads.state.remove_timers(domain, due, consumed)?;
         self.metrics.timers_fired += consumed as u64;
         self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))?;
-        self.timer_pace.after(due.slot.len(), self.weight());
+        // Timers come in whole timestamps, so fewer than asked for may be all that fit.
+        let cut = self.pass().is_some_and(|(_, horizon)| due.horizon < horizon);
+        self.timer_pace.after(due.slot.len(), cut, self.weight());
         Ok(())
     }
 
@@ -236,7 +243,7 @@ impl Operator {
         Ok(slots)
     }
 
-    /// Everything that a guest answers is checked here, before any of it is used.
+    /// Effects and the number of rows are checked here, before any of it is used.
     fn after_call(&mut self, outcome: Result<u32, Failure>, rows: usize, broadcast: bool) -> Result<usize, Failure> {
         let consumed = outcome? as usize;
         self.deadlines_in_a_row = 0;
@@ -248,9 +255,9 @@ impl Operator {
         let shape = Shape { rows, slots, states, lanes: self.settings.lanes.len(), broadcast };
         self.effects.check(&shape).map_err(|reason| Failure::Trap(format!("the component's answer is not valid: {reason}")))?;
         for (&lane, payload) in self.effects.outputs.lane.iter().zip(self.effects.outputs.payload.view().iter()) {
-            let Some(lane) = self.settings.lanes.get(usize::from(lane)) else { continue };
-            schema::check(&lane.schema, payload)
-                .map_err(|reason| Failure::Trap(format!("a record on lane {} does not fit its type: {reason}", lane.name)))?;
+            let Some((name, checker)) = self.settings.lanes.get(usize::from(lane)) else { continue };
+            let refused = |reason| Failure::Trap(format!("a record on lane {name} does not fit its type: {reason}"));
+            checker.check(payload).map_err(refused)?;
         }
         Ok(consumed)
     }
@@ -307,7 +314,7 @@ impl Operator {
         self.watermark
     }
 
-    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum (CONFORMANCE 1.2).
+    /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum, as in Flink.
     pub fn forget_watermark(&mut self) {
         self.watermark = Timestamp::MIN;
     }

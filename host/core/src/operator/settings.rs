@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tidemill_wit::descriptor::{LaneDescriptor, StateDescriptor, StateKind};
+use tidemill_wit::descriptor::{StateDescriptor, StateKind};
 
 use super::{OnError, kinds};
 use crate::batch::Origin;
 use crate::detector::{Detector, DetectorFactory, Failure};
+use crate::schema::Checker;
 use crate::source::SplitNames;
 use crate::table::Table;
 use crate::{Error, Result};
@@ -38,7 +39,11 @@ pub struct OperatorSettings {
     pub splits: Arc<SplitNames>,
     /// Sees every record that leaves, for tests.
     pub observer: Option<Arc<dyn Observer>>,
-    pub(super) lanes: Vec<LaneDescriptor>,
+    /// Processing-time timers fire one by one, each in a call of its own: then an observer of several subtasks knows by the origins of records
+    /// in which order one subtask alone would have emitted them. Records of event-time timers tell by their times.
+    pub clock_timers_singly: bool,
+    /// By lane, its name and what checks its records.
+    pub(super) lanes: Vec<(String, Checker)>,
     pub(super) kinds: Vec<StateKind>,
     pub(super) broadcast_kinds: Vec<StateKind>,
 }
@@ -51,7 +56,7 @@ impl OperatorSettings {
         Self {
             uid: uid.into(),
             keyed: descriptor.key.is_some(),
-            lanes: descriptor.lanes.clone(),
+            lanes: descriptor.lanes.iter().map(|lane| (lane.name.clone(), Checker::new(&lane.schema))).collect(),
             kinds: kinds(&descriptor.states),
             broadcast_kinds: kinds(&descriptor.broadcast_states),
             states: descriptor.states.clone(),
@@ -63,6 +68,7 @@ impl OperatorSettings {
             on_error: OnError::Fail,
             splits: Arc::default(),
             observer: None,
+            clock_timers_singly: false,
         }
     }
 

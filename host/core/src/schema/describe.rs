@@ -8,6 +8,11 @@ use super::walk::through_newtypes;
 
 /// How deep structs are written out.
 const MAX_SHOWN_DEPTH: usize = 8;
+/// From what length on the rest is left out.
+const MAX_SHOWN: usize = 4_000;
+
+/// From here on structs are no longer written out: a small table can describe very much.
+const MAX_SHOWN_BYTES: usize = 4096;
 
 /// The table's type. Structs are written out, except inside themselves, where their name stands for them.
 #[must_use]
@@ -32,6 +37,7 @@ struct Text<'a> {
 impl Text<'_> {
     fn ty(&mut self, ty: &Type) {
         match ty {
+            _ if self.full() => {}
             Type::Option(item) => {
                 self.grouped(item);
                 self.out.push('?');
@@ -59,7 +65,7 @@ impl Text<'_> {
             self.out.push_str("unknown");
             return;
         };
-        if self.open.contains(&index) || self.open.len() >= MAX_SHOWN_DEPTH {
+        if self.open.contains(&index) || self.open.len() >= MAX_SHOWN_DEPTH || self.out.len() >= MAX_SHOWN_BYTES {
             self.out.push_str(&named.name);
             return;
         }
@@ -69,12 +75,23 @@ impl Text<'_> {
             Shape::Newtype(ty) => self.ty(ty),
             Shape::Enum(variants) => {
                 for (index, variant) in variants.iter().enumerate() {
+                    if self.full() {
+                        break;
+                    }
                     self.out.push_str(if index == 0 { "" } else { " | " });
                     self.variant(variant);
                 }
             }
         }
         self.open.pop();
+    }
+
+    /// Whether enough has been written. Ends the text where it is so.
+    fn full(&mut self) -> bool {
+        if self.out.len() > MAX_SHOWN && !self.out.ends_with("..") {
+            self.out.push_str("..");
+        }
+        self.out.len() > MAX_SHOWN
     }
 
     fn variant(&mut self, variant: &Variant) {
@@ -93,6 +110,9 @@ impl Text<'_> {
     fn fields(&mut self, fields: &[Field]) {
         self.out.push('{');
         for (index, field) in fields.iter().enumerate() {
+            if self.full() {
+                break;
+            }
             let comma = if index == 0 { "" } else { ", " };
             let ty = match &field.ty {
                 Type::Option(item) => item,
@@ -108,6 +128,9 @@ impl Text<'_> {
     fn items(&mut self, items: &[Type]) {
         self.out.push('(');
         for (index, item) in items.iter().enumerate() {
+            if self.full() {
+                break;
+            }
             self.out.push_str(if index == 0 { "" } else { ", " });
             self.ty(item);
         }
@@ -158,7 +181,15 @@ mod tests {
     use tidemill_wit::schema::{Type, TypeTable};
 
     use super::describe;
-    use crate::schema::samples::{basket, everything, tree};
+    use crate::schema::samples::{basket, everything, field, structure, tree};
+
+    #[test]
+    fn endless_texts_are_cut() {
+        let wide = (1..9).map(|next| structure("W", (0..50).map(|n| field(&format!("f{n}"), Type::Named(next))).collect()));
+        let types = wide.chain([structure("End", Vec::new())]).collect();
+        let text = describe(&TypeTable { types, root: Type::Named(0) });
+        assert!(text.len() < 5_000 && text.contains(".."), "{}", text.len());
+    }
 
     #[test]
     fn types_read_like_json() {

@@ -6,27 +6,31 @@
 pub mod samples;
 pub mod scalar;
 
+pub mod checker;
 pub mod validate;
 pub mod walk;
 
 pub mod field;
 pub mod key;
 
+pub mod changes;
 pub mod describe;
-pub mod difference;
 pub mod key_text;
 pub mod same;
+pub mod transcode;
 
 pub mod json;
 pub mod lanes;
 
+pub use changes::changes;
+pub use checker::Checker;
 pub use describe::describe;
-pub use difference::difference;
 pub use field::FieldPath;
 pub use json::JsonEncoder;
 pub use key::{KeyEncoder, same_key};
 pub use key_text::key_text;
 pub use same::equivalent;
+pub use transcode::{Mismatch, Transcoder};
 pub use validate::validate;
 pub use walk::check;
 

@@ -17,6 +17,9 @@ pub(crate) fn same_types(a: (&TypeTable, &[&Type]), b: (&TypeTable, &[&Type])) -
     a.1.len() == b.1.len() && a.1.iter().zip(b.1).all(|(a, b)| compare.types(a, b))
 }
 
+/// How many pairs of named types are compared; more are taken to differ. Tables come from guests, so the work must have an end.
+const MAX_PAIRS: usize = 1_024;
+
 struct Compare<'a> {
     tables: (&'a TypeTable, &'a TypeTable),
     /// Pairs of named types that are being compared or were found the same: types may be recursive.
@@ -38,6 +41,9 @@ impl Compare<'_> {
     fn named(&mut self, a: u32, b: u32) -> bool {
         if self.assumed.contains(&(a, b)) {
             return true;
+        }
+        if self.assumed.len() >= MAX_PAIRS {
+            return false;
         }
         self.assumed.push((a, b));
         match (shape(self.tables.0, a), shape(self.tables.1, b)) {

@@ -23,7 +23,13 @@ pub fn check(table: &TypeTable, bytes: &[u8]) -> Result<(), String> {
 /// What is wrong with the bytes.
 #[inline]
 pub fn skip(table: &TypeTable, ty: &Type, input: &mut &[u8]) -> Result<(), String> {
-    Walk { table }.value(ty, input, MAX_DEPTH)
+    skip_at(table, ty, input, MAX_DEPTH)
+}
+
+/// As [`skip`], of a value that may be nested so deep.
+#[inline]
+pub(super) fn skip_at(table: &TypeTable, ty: &Type, input: &mut &[u8], depth: u32) -> Result<(), String> {
+    Walk { table }.value(ty, input, depth)
 }
 
 /// Checks that nothing is left of the input.

@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use tidemill_wit::descriptor::write_op;
 
+use super::Migration;
 use crate::effects::Writes;
 use crate::{Error, Result};
 
@@ -59,6 +60,17 @@ impl BroadcastStates {
         }
     }
 
+    /// The states of a snapshot, by their ids there.
+    ///
+    /// # Errors
+    /// The bytes are not such a snapshot.
+    pub fn read(bytes: &[u8], count: usize) -> Result<Self> {
+        let mut states = Self::new(count);
+        let ids: Vec<Option<u8>> = (0..=u8::MAX).take(count).map(Some).collect();
+        states.restore(bytes, &ids, &Migration::default())?;
+        Ok(states)
+    }
+
     /// Appends everything: per entry the state's id, then key and value, each after its length as a little-endian u32.
     #[expect(clippy::cast_possible_truncation, reason = "an entry is far below 4 GiB: it came out of one call")]
     pub fn snapshot(&self, into: &mut Vec<u8>) {
@@ -74,11 +86,11 @@ impl BroadcastStates {
     }
 
     /// Adds what [`snapshot`](Self::snapshot) wrote. `states` maps the ids of the snapshot to today's; a state that maps to `None` is
-    /// dropped.
+    /// dropped. `migration` says by the ids of the snapshot how values change.
     ///
     /// # Errors
     /// The bytes are not such a snapshot.
-    pub fn restore(&mut self, mut bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
+    pub fn restore(&mut self, mut bytes: &[u8], states: &[Option<u8>], migration: &Migration) -> Result<()> {
         while let Some((&state, rest)) = bytes.split_first() {
             bytes = rest;
             let entry = part(&mut bytes).zip(part(&mut bytes)).zip(states.get(usize::from(state)));
@@ -86,7 +98,7 @@ impl BroadcastStates {
                 return Err(Error::corrupt("broadcast state is cut off, or of a state that the checkpoint does not describe"));
             };
             if let Some(entries) = today.and_then(|today| self.states.get_mut(usize::from(today))) {
-                entries.insert(key.to_vec(), value.to_vec());
+                entries.insert(key.to_vec(), migration.value(state, value)?);
             }
         }
         Ok(())
@@ -106,6 +118,7 @@ mod tests {
 
     use super::BroadcastStates;
     use crate::effects::Writes;
+    use crate::state::Migration;
 
     fn write(states: &mut BroadcastStates, op: u8, state: u8, entry: &[u8], value: &[u8]) {
         let mut writes = Writes { op: vec![op], state: vec![state], slot: vec![0], ..Writes::default() };
@@ -138,10 +151,10 @@ mod tests {
         let (states, mut bytes) = (sample(), Vec::new());
         states.snapshot(&mut bytes);
         let mut same = BroadcastStates::new(2);
-        same.restore(&bytes, &[Some(0), Some(1)]).unwrap();
+        same.restore(&bytes, &[Some(0), Some(1)], &Migration::default()).unwrap();
         assert_eq!(same, states);
         let mut moved = BroadcastStates::new(1);
-        moved.restore(&bytes, &[None, Some(0)]).unwrap();
+        moved.restore(&bytes, &[None, Some(0)], &Migration::default()).unwrap();
         assert_eq!(moved.scan(0, None).collect::<Vec<_>>(), [(&b"z"[..], &[1, 7][..])]);
     }
 
@@ -151,8 +164,8 @@ mod tests {
         sample().snapshot(&mut bytes);
         let whole = bytes.len() / 4;
         for len in (1..bytes.len()).filter(|len| len % whole != 0) {
-            assert!(BroadcastStates::new(2).restore(&bytes[..len], &[Some(0), Some(1)]).is_err(), "cut to {len}");
+            assert!(BroadcastStates::new(2).restore(&bytes[..len], &[Some(0), Some(1)], &Migration::default()).is_err(), "cut to {len}");
         }
-        assert!(BroadcastStates::new(2).restore(&bytes, &[Some(0)]).is_err(), "an unknown state");
+        assert!(BroadcastStates::new(2).restore(&bytes, &[Some(0)], &Migration::default()).is_err(), "an unknown state");
     }
 }

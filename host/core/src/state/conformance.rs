@@ -13,6 +13,7 @@
 mod content;
 mod model;
 mod random;
+mod rescale;
 mod rig;
 mod snapshots;
 mod timers;
@@ -48,6 +49,9 @@ pub fn conformance(open: Open<'_>) {
     snapshots::deltas(open);
     snapshots::changed_states(open);
     snapshots::bad_bytes_change_nothing(open);
+    for seed in 0..3 {
+        rescale::round_trip(open, seed);
+    }
     for seed in 0..40 {
         random::run(open, seed, 150);
     }

@@ -6,6 +6,7 @@ pub mod conformance;
 mod files;
 pub mod layout;
 mod memory;
+pub mod migrate;
 
 use tidemill_wit::descriptor::StateDescriptor;
 
@@ -19,6 +20,7 @@ pub use broadcast::BroadcastStates;
 pub use cached::{CachedState, Pool, Rows, Space, pass_groups};
 pub use files::{Frozen, FrozenFile, StoredGroups};
 pub use memory::{MemoryBackend, MemoryState};
+pub use migrate::Migration;
 
 /// A slot's entries of a list or map are prefetched whole up to this number.
 pub const PREFETCH_ENTRIES: usize = 64;

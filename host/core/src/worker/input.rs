@@ -52,13 +52,14 @@ impl Input {
         })
     }
 
-    /// Takes a barrier that is next on a channel, if there is one: while a timer pass goes on, only barriers are read.
+    /// Takes a barrier that is next on a channel, if there is one: while a timer pass goes on, only barriers are read. One that drains
+    /// waits for the end of the pass.
     pub(super) fn next_barrier(&mut self) -> Option<Barrier> {
         for index in 0..self.channels.len() {
             if !self.aligner.readable(index) {
                 continue;
             }
-            let next = self.channels.get_mut(index).and_then(Receiver::receive_barrier);
+            let next = self.channels.get_mut(index).and_then(|channel| channel.receive_barrier(|barrier| !barrier.drain));
             if let Some(complete) = next.and_then(|barrier| self.aligner.barrier(index, barrier)) {
                 return Some(complete);
             }

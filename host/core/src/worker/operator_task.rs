@@ -43,7 +43,7 @@ impl OperatorTask {
             return self.run_pass(now, events);
         }
         if !self.held && self.operator.next_processing_timer().is_some_and(|time| time < now) {
-            // Flink fires a processing-time timer once the clock is past it (CONFORMANCE 1.1).
+            // Flink fires a processing-time timer once the clock is past it.
             self.operator.begin_pass(Domain::Processing, now.minus(1));
             return Ok(Turn::Worked);
         }

@@ -3,6 +3,7 @@
 use super::Task;
 use crate::Result;
 use crate::checkpoint::snapshot::SnapshotWriter;
+use crate::exchange::Barrier;
 use crate::sink::{Committable, Job};
 use crate::source::Split;
 use crate::state::Frozen;
@@ -24,12 +25,15 @@ pub struct WorkerSnapshot {
     pub frozen: Vec<(String, Frozen)>,
     /// How many records the worker's sources had read since the job began.
     pub records_in: u64,
+    /// Whether all state goes into the state file, which any backend can read.
+    whole: bool,
     writer: SnapshotWriter,
     missing: usize,
 }
 
 impl WorkerSnapshot {
-    pub(super) fn new(checkpoint: u64, worker: u32, tasks: usize) -> Self {
+    pub(super) fn new(barrier: Barrier, worker: u32, tasks: usize) -> Self {
+        let checkpoint = barrier.checkpoint;
         Self {
             checkpoint,
             worker,
@@ -38,6 +42,7 @@ impl WorkerSnapshot {
             jobs: Vec::new(),
             frozen: Vec::new(),
             records_in: 0,
+            whole: barrier.savepoint,
             writer: SnapshotWriter::new(checkpoint, worker),
             missing: tasks,
         }
@@ -62,7 +67,8 @@ impl WorkerSnapshot {
                     operator.broadcast_state().snapshot(&mut content);
                     self.writer.broadcast(&content);
                 }
-                if let Some(frozen) = operator.state().freeze()? {
+                let frozen = if self.whole { None } else { operator.state().freeze()? };
+                if let Some(frozen) = frozen {
                     self.frozen.push((operator.settings().uid.clone(), frozen));
                 } else {
                     let writer = &mut self.writer;

@@ -99,7 +99,7 @@ impl Sink for TestSink {
         Ok(())
     }
 
-    fn newest_incarnation(&self) -> Result<Option<u32>> {
+    fn newest_commit(&self) -> Result<Option<(u32, u64)>> {
         Ok(None)
     }
 }
@@ -319,7 +319,7 @@ impl Rig {
 
     /// Takes a checkpoint: what the operator starts from after it.
     fn checkpoint(&mut self, checkpoint: u64) -> RestoredOperator {
-        let barrier = Barrier { checkpoint, stop: false };
+        let barrier = Barrier { checkpoint, ..Barrier::default() };
         self.workers.iter_mut().for_each(|worker| worker.trigger(barrier).unwrap());
         self.run();
         let mut restored = RestoredOperator { broadcast_states: vec![Some(0)], ..RestoredOperator::default() };

@@ -1,6 +1,7 @@
 //! Guests that lie, loop, trap and grow, and the honest ones beside them.
 
 mod calls;
+mod changed;
 mod hostile;
 mod state;
 mod uploads;
@@ -50,9 +51,12 @@ impl Call {
     }
 
     fn elements(&mut self, detector: &mut dyn Detector) -> Result<u32, Failure> {
+        self.rows(detector, &[b"one", b"two!"])
+    }
+
+    fn rows(&mut self, detector: &mut dyn Detector, rows: &[&[u8]; 2]) -> Result<u32, Failure> {
         let mut payload = BlobsBuf::default();
-        payload.push(b"one");
-        payload.push(b"two!");
+        rows.iter().for_each(|row| payload.push(row));
         let slots = Arc::clone(&self.reads.slots);
         let context =
             CallContext { watermark: Timestamp(5), processing_time: Timestamp(6), keys: slots.keys.view(), prefetched: &self.prefetched };

@@ -142,6 +142,13 @@ fn the_cache_gives_back_what_it_was_given_and_nothing_else() {
         assert_eq!(only_file(&dir.path().join("compiled")), file);
         assert!(cache.get(engine(), first.digest()).is_some());
     }
+    for at in (0..good.len()).step_by(good.len() / 100) {
+        for bytes in [flipped(at), good[..at].to_vec()] {
+            fs::write(&file, bytes).unwrap();
+            assert!(cache.get(engine(), first.digest()).is_none(), "damaged at {at}");
+        }
+    }
+    fs::write(&file, &good).unwrap();
     // The entry of one upload under the name of another.
     fs::rename(&file, file.with_file_name(file.file_name().unwrap().to_str().unwrap().replace(first.digest(), other.digest()))).unwrap();
     assert!(cache.get(engine(), other.digest()).is_none());

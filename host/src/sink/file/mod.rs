@@ -89,8 +89,8 @@ impl Sink for FileSink {
         if leftovers.is_empty() { Ok(()) } else { self.folder.sync() }
     }
 
-    fn newest_incarnation(&self) -> Result<Option<u32>> {
-        Ok(self.folder.names()?.iter().filter_map(|name| name::incarnation_of(name)).max())
+    fn newest_commit(&self) -> Result<Option<(u32, u64)>> {
+        Ok(self.folder.names()?.iter().filter_map(|name| name::numbers_of(name)).max())
     }
 }
 

@@ -24,17 +24,13 @@ pub(super) fn job_of(name: &str) -> Option<u64> {
     u64::from_str_radix(job, 16).ok()
 }
 
-/// The incarnation that wrote this visible part; none if the name is not that of a part.
-pub(super) fn incarnation_of(name: &str) -> Option<u32> {
-    numbers_of(name).map(|(incarnation, _)| incarnation)
-}
-
 /// The checkpoint that this visible part belongs to; none if the name is not that of a part.
 pub(super) fn checkpoint_of(name: &str) -> Option<u64> {
     numbers_of(name).map(|(_, checkpoint)| checkpoint)
 }
 
-fn numbers_of(name: &str) -> Option<(u32, u64)> {
+/// The incarnation that wrote this visible part and the checkpoint that it belongs to; none if the name is not that of a part.
+pub(super) fn numbers_of(name: &str) -> Option<(u32, u64)> {
     let numbers = fields(name, "part-")?.into_iter().map(number).collect::<Option<Vec<_>>>()?;
     match numbers[..] {
         [checkpoint, _] => Some((0, checkpoint)),
@@ -57,7 +53,7 @@ fn number(text: &str) -> Option<u64> {
 mod tests {
     use tidemill_core::sink::WriterTask;
 
-    use super::{checkpoint_of, hidden, incarnation_of, job_of, visible};
+    use super::{checkpoint_of, hidden, job_of, numbers_of, visible};
 
     #[test]
     fn names_are_told_apart() {
@@ -77,10 +73,10 @@ mod tests {
         for name in others {
             assert_eq!(job_of(name), None, "{name}");
         }
-        assert_eq!((incarnation_of("part-12-3.jsonl"), checkpoint_of("part-12-3.jsonl")), (Some(0), Some(12)));
-        assert_eq!((incarnation_of("part-2-12-3.csv"), checkpoint_of("part-2-12-3.csv")), (Some(2), Some(12)));
+        assert_eq!((numbers_of("part-12-3.jsonl"), checkpoint_of("part-12-3.jsonl")), (Some((0, 12)), Some(12)));
+        assert_eq!(numbers_of("part-2-12-3.csv"), Some((2, 12)));
         for name in ["part-.jsonl", "part-1.jsonl", "part-1-2", "part-1-2-3-4.jsonl", "part-+1-2.jsonl", "part--1.jsonl", "notes.txt"] {
-            assert_eq!(incarnation_of(name), None, "{name}");
+            assert_eq!(numbers_of(name), None, "{name}");
         }
     }
 }

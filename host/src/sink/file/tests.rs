@@ -83,11 +83,11 @@ fn parts_are_hidden_until_the_commit() {
     let first = part(&mut *writer, 7, &[b"a", b"b"]);
     let second = part(&mut *writer, 8, &[b"c"]);
     assert_eq!(fixture.names(), [".part-0-1-1-f00-a.jsonl", ".part-0-2-1-f00-a.jsonl"]);
-    assert_eq!(sink.newest_incarnation().unwrap(), None);
+    assert_eq!(sink.newest_commit().unwrap(), None);
     sink.commit(std::slice::from_ref(&first)).unwrap();
     assert_eq!(fixture.names(), [".part-0-2-1-f00-a.jsonl", "part-7-1.jsonl"]);
     assert_eq!(fixture.text("part-7-1.jsonl"), "a\nb\n");
-    assert_eq!(sink.newest_incarnation().unwrap(), Some(0));
+    assert_eq!(sink.newest_commit().unwrap(), Some((0, 7)));
     sink.commit(&[first.clone(), second.clone()]).unwrap();
     fixture.sink().commit(&[first, second]).unwrap();
     assert_eq!((fixture.names().len(), &fixture.text("part-8-1.jsonl")[..]), (2, "c\n"));
@@ -104,7 +104,7 @@ fn large_parts_and_headers_are_whole() {
     assert_eq!(fixture.names(), ["part-3-1-1.jsonl", "part-3-2-1.jsonl"]);
     assert_eq!(fixture.text("part-3-1-1.jsonl").len(), 8 + 3 * 50_001);
     assert_eq!(fixture.text("part-3-2-1.jsonl"), "id,name\n1,a\n");
-    assert_eq!(fixture.sink().newest_incarnation().unwrap(), Some(3));
+    assert_eq!(fixture.sink().newest_commit().unwrap(), Some((3, 2)));
 }
 
 #[test]
@@ -186,5 +186,5 @@ fn a_folder_that_cannot_be_written_is_named_before_any_row() {
     let error = fixture.sink().writer(TASK).err().unwrap();
     assert_eq!(error.kind(), Kind::Config);
     assert!(error.chain().contains("out/alerts`: ") && error.chain().ends_with("name a folder in the sink's path"), "{}", error.chain());
-    assert!(fixture.sink().newest_incarnation().is_err());
+    assert!(fixture.sink().newest_commit().is_err());
 }

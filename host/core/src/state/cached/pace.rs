@@ -15,7 +15,7 @@ pub(super) struct Pace {
     pub(super) interval: i64,
     /// When the last barrier was.
     began: Option<i64>,
-    now: i64,
+    pub(super) now: i64,
     /// How many waited when it was time to begin with writing.
     waiting: usize,
 }

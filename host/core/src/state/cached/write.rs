@@ -7,7 +7,7 @@ use super::rows::{Rows, Space, key_of, key_row, timer_row};
 use crate::Result;
 use crate::key_group::KeyGroup;
 use crate::state::layout::Writer;
-use crate::time::Domain;
+use crate::time::{Domain, Timestamp};
 
 impl<R: Rows> CachedState<R> {
     /// Writes the keys whose change lies back furthest, until few enough are left.
@@ -37,7 +37,7 @@ impl<R: Rows> CachedState<R> {
 
     /// Writes a key in use with its timers.
     pub(super) fn write(&mut self, id: u32) {
-        let lives_until = self.memory.end_of_life(id);
+        let lives_until = self.memory.end_of_life(id, Timestamp(self.pace.now));
         let Self { memory, notes, rows, dirty, row_key, row, writer, .. } = self;
         let Some((note, key)) = notes.get_mut(id as usize).zip(memory.key_at(id)) else { return };
         *dirty -= usize::from(std::mem::take(&mut note.dirty));

@@ -143,11 +143,11 @@ impl MemoryState {
     }
 
     /// When something of a key may expire, judged anew.
-    pub(in crate::state) fn end_of_life(&mut self, id: u32) -> i64 {
+    pub(in crate::state) fn end_of_life(&mut self, id: u32, now: Timestamp) -> i64 {
         if !self.expires() {
             return i64::MAX;
         }
-        self.note_end_of_life(id);
+        self.note_end_of_life(id, now);
         self.keys.slab.get(id).map_or(i64::MAX, |key| key.lives_until)
     }
 

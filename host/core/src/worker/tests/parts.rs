@@ -37,7 +37,7 @@ fn a_restore_finishes_the_timer_pass_that_a_checkpoint_interrupted() {
         while world.written().len() < 21 + fired_before {
             step(&mut worker, 0);
         }
-        worker.trigger(Barrier { checkpoint: 1, stop: false }).unwrap();
+        worker.trigger(Barrier { checkpoint: 1, ..Barrier::default() }).unwrap();
         let snapshot = loop {
             step(&mut worker, 0);
             if let Some(snapshot) = snapshot(&mut worker) {
@@ -70,7 +70,7 @@ fn a_batch_that_leads_to_much_is_processed_in_parts_and_is_one_batch_all_the_sam
         before = written;
         now += 1;
         if written > 0 && !triggered {
-            worker.trigger(Barrier { checkpoint: 1, stop: false }).unwrap();
+            worker.trigger(Barrier { checkpoint: 1, ..Barrier::default() }).unwrap();
             triggered = true;
         }
         if worked != Step::Worked && written > 0 {
@@ -148,7 +148,7 @@ fn timers_and_records_keep_their_order_through_restarts_at_any_moment() {
                 }
                 now += 1;
                 if now == steps + 1 {
-                    worker.trigger(Barrier { checkpoint: 1, stop: false }).unwrap();
+                    worker.trigger(Barrier { checkpoint: 1, ..Barrier::default() }).unwrap();
                 }
                 step(&mut worker, now * 20);
                 if let Some(snapshot) = snapshot(&mut worker) {

@@ -175,7 +175,7 @@ impl Sink for World {
         Ok(())
     }
 
-    fn newest_incarnation(&self) -> Result<Option<u32>> {
+    fn newest_commit(&self) -> Result<Option<(u32, u64)>> {
         Ok(None)
     }
 }

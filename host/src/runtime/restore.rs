@@ -1,0 +1,126 @@
+//! A start from a savepoint: it becomes the job's newest checkpoint, so that whatever happens afterwards goes back to it and not behind it.
+
+use std::path::PathBuf;
+
+use tidemill_core::checkpoint::manifest::{Manifest, Restored, StateFile};
+use tidemill_core::{Error, Result};
+use tracing::{info, warn};
+
+use super::job::Job;
+use super::plan::{Fate, RestorePlan};
+use super::recovery::{Missing, check};
+use crate::savepoint::Contents;
+use crate::store::CheckpointStore;
+use crate::store::savepoint::Saved;
+
+/// What a job starts from, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct From {
+    /// The folder of a savepoint or checkpoint, or the manifest in it.
+    pub path: PathBuf,
+    /// What becomes of state in it that the job does not have.
+    pub missing: Missing,
+    /// Whether to begin a new incarnation, which writes beside what is already there.
+    pub new_incarnation: bool,
+}
+
+/// Makes a savepoint the job's newest checkpoint, durably. Everything that can be refused is, before anything is changed.
+///
+/// # Errors
+/// The job does not fit the savepoint, a sink is ahead of it, a file is damaged, or the copy cannot be stored.
+pub(super) fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From) -> Result<Manifest> {
+    let doing = || format!("starting from {}", saved.name());
+    let mut manifest = Manifest { job: job.name.clone(), ..saved.manifest.clone() };
+    check(job, &manifest, from.missing).map_err(|error| error.while_doing(doing()))?;
+    let contents = Contents::read(saved)?;
+    let ahead = ahead(job, store, saved)?;
+    if let (Some(ahead), false) = (&ahead, from.new_incarnation) {
+        return Err(Error::config(format!(
+            "{ahead}, but {} is of checkpoint {}: going back would write the output in between again. run without --from to go on from \
+             the newest checkpoint, or give --new-incarnation to write it again, knowingly, beside what is there",
+            saved.name(),
+            manifest.checkpoint
+        )));
+    }
+    say_what_is_dropped(&RestorePlan::new(job, &manifest, from.missing), &contents);
+    if from.new_incarnation {
+        manifest.incarnation = next_incarnation(job, store, &manifest)?;
+    }
+    if ahead.is_some() {
+        // What the savepoint had still to commit has been committed since, or was replayed and committed under other names. The oldest go
+        // first: a crash in between leaves the newest checkpoint or none, never one in the middle.
+        manifest.sinks.clear();
+        store.clear()?;
+    }
+    copy(store, saved, from, manifest).map_err(|error| error.while_doing(doing()))
+}
+
+/// Which checkpoint of the job, or of what a sink holds, the savepoint is behind.
+fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<String>> {
+    let Manifest { checkpoint, incarnation, .. } = saved.manifest;
+    for (uid, sink) in &job.sinks {
+        if let Some((found, newest)) = sink.newest_commit()?
+            && (found, newest) > (incarnation, checkpoint)
+        {
+            return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}")));
+        }
+    }
+    let newest = store.newest()?.filter(|newest| (newest.incarnation, newest.checkpoint) > (incarnation, checkpoint));
+    Ok(newest.map(|newest| format!("the job has gone on to checkpoint {}", newest.checkpoint)))
+}
+
+fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<u32> {
+    let mut newest = manifest.incarnation.max(store.next_incarnation()?.saturating_sub(1));
+    newest = newest.max(store.newest()?.map_or(0, |newest| newest.incarnation));
+    for (_, sink) in &job.sinks {
+        newest = newest.max(sink.newest_commit()?.map_or(0, |(incarnation, _)| incarnation));
+    }
+    Ok(newest + 1)
+}
+
+/// Copies the savepoint into the store, the manifest last.
+fn copy(store: &CheckpointStore, saved: &Saved, from: &From, mut manifest: Manifest) -> Result<Manifest> {
+    let id = manifest.checkpoint;
+    let newest = store.newest()?.filter(|newest| newest.checkpoint == id);
+    // The copy of the same stop: what it has committed stays known.
+    let same = newest.is_some_and(|newest| newest.sinks == manifest.sinks && newest.incarnation == manifest.incarnation);
+    if !same {
+        store.discard(id)?;
+    }
+    let copy = |file: &StateFile| store.write_state(id, file.worker, &saved.read_state(file)?);
+    manifest.files = manifest.files.iter().map(copy).collect::<Result<_>>()?;
+    for (number, database) in manifest.databases.iter_mut().enumerate() {
+        let place = format!("state-{number}");
+        let copied = database.files.iter().map(|file| saved.copy_file(file, store, id, &place));
+        database.files = copied.collect::<Result<_>>()?;
+    }
+    manifest.savepoint = false;
+    let path = std::path::absolute(&from.path).unwrap_or_else(|_| from.path.clone());
+    manifest.restored = Some(Restored { from: path.display().to_string(), drop_missing: from.missing == Missing::Dropped });
+    if saved.is_committed()? || manifest.sinks.iter().all(|sink| sink.committables.is_empty()) {
+        store.mark_committed(id)?;
+    }
+    store.unmark_finished()?;
+    store.write_manifest(&manifest)?;
+    info!(checkpoint = id, "took over {} as checkpoint {id} of job {}", saved.name(), manifest.job);
+    Ok(manifest)
+}
+
+fn say_what_is_dropped(plan: &RestorePlan, contents: &Contents) {
+    for uid in &plan.dropped_sources {
+        warn!(source = uid, "dropped the positions of source {uid}");
+    }
+    for operator in &plan.operators {
+        let uid = &operator.uid;
+        let Some(found) = contents.operators.iter().find(|found| found.uid == *uid) else { continue };
+        if operator.fate == Fate::Dropped {
+            let timers = found.event_timers + found.processing_timers;
+            warn!(operator = uid, "dropped all state of operator {uid}: {} keys, {timers} timers", found.keys);
+        }
+        for state in operator.states.iter().filter(|state| state.fate == Fate::Dropped) {
+            let Some(found) = found.states.iter().find(|found| found.name == state.name) else { continue };
+            let (name, keys, entries, bytes) = (&found.name, found.keys, found.entries, found.bytes);
+            warn!(operator = uid, state = name, "dropped state {name} of operator {uid}: {entries} entries of {keys} keys, {bytes} bytes");
+        }
+    }
+}
