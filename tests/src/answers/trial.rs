@@ -8,7 +8,7 @@ use tidemill_core::effects::Effects;
 use tidemill_core::exchange::{Edge, Observed, Outputs};
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::operator::{Env, Metrics, Observer, OnError, Operator, OperatorSettings};
-use tidemill_core::state::layout::{Item, Reader};
+use tidemill_core::state::{Migration, Reader, layout::{Item};
 use tidemill_core::state::{KeyedState, MemoryState};
 use tidemill_core::time::Domain;
 
@@ -178,7 +178,7 @@ fn operator(settings: &Arc<OperatorSettings>, call: &Recorded) -> Result<Operato
     restore(&mut state, &call.groups, settings.states.len())?;
     let mut operator = Operator::new(Arc::clone(settings), Box::new(state)).map_err(|error| error.chain())?;
     let ids: Vec<_> = (0..).map(Some).take(call.factory.descriptor().broadcast_states.len()).collect();
-    operator.broadcast_state().restore(&call.broadcast, &ids).map_err(|error| error.chain())?;
+    operator.broadcast_state().restore(&call.broadcast, &ids, &Migration::default()).map_err(|error| error.chain())?;
     Ok(operator)
 }
 
