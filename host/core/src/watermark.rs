@@ -93,8 +93,8 @@ impl SplitWatermarks {
         }
     }
 
-    /// Lets time pass. Time in which a split could not be read does not count as quiet: the subtask's output was blocked or its rate used up at the
-    /// beginning or the end of it (`could_read`), or the split was paused (FLINK-35886).
+    /// Lets time pass. Time in which a split could not be read does not count as quiet: the subtask's output was blocked at the beginning or
+    /// the end of it (`could_read`), or the split was paused (FLINK-35886).
     pub fn pass_time(&mut self, now: Timestamp, could_read: bool) {
         let elapsed = now.0.saturating_sub(self.clock.map_or(now.0, |clock| clock.0)).max(0);
         self.clock = Some(now);
@@ -142,11 +142,12 @@ impl SplitWatermarks {
         self.emitted
     }
 
-    /// How far the splits that are neither idle nor finished have come; `None` if there are none, or one has had no record yet.
+    /// How far the splits that are neither idle nor finished have come, or what was told already if one of them is behind that; `None` if there
+    /// are none, or nothing was told and one has had no record yet.
     #[must_use]
     pub fn reached(&self) -> Option<Timestamp> {
         let active = self.splits.iter().filter(|split| !split.finished && !split.idle);
-        active.map(|split| split.watermark).min().filter(|watermark| *watermark > Timestamp::MIN)
+        active.map(|split| split.watermark).min().map(|least| least.max(self.emitted)).filter(|watermark| *watermark > Timestamp::MIN)
     }
 
     /// What is new since the last call. Never regresses. When all splits are idle, the newest watermark of any comes first, whichever

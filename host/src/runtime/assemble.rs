@@ -223,6 +223,7 @@ impl<'a> Assembly<'a> {
         if let Some(rig) = &self.rig {
             settings.batch_rows = rig.batch_rows;
             settings.observer = Some(Arc::clone(&rig.observer));
+            settings.clock_timers_singly = self.spec.parallelism > 1;
         }
         Ok(JobOperator { uid: spec.uid.value.clone(), component: component.digest().to_owned(), node, settings: Arc::new(settings) })
     }

@@ -80,7 +80,14 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 fn same_number(a: &Number, b: &Number) -> bool {
-    if a.is_f64() || b.is_f64() { a.as_f64() == b.as_f64() } else { a == b }
+    if a.is_f64() == b.is_f64() { a == b } else { exact(a).is_some_and(|a| Some(a) == exact(b)) }
+}
+
+/// The number as an integer, if it is one.
+#[expect(clippy::cast_possible_truncation, reason = "a float without fraction below 2^120 is an i128")]
+fn exact(number: &Number) -> Option<i128> {
+    let whole = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e36).map(|float| float as i128);
+    number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from)).or_else(whole)
 }
 
 fn text(lane: &str, value: &Value, time: Option<Option<i64>>) -> String {

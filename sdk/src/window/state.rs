@@ -54,7 +54,7 @@ impl<C: WindowContent> WindowState<C> {
                 continue;
             }
             taken = true;
-            if window != assigned {
+            if windows.merges() {
                 self.gather(ctx, window)?;
             }
             let input = input.clone();

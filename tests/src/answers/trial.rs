@@ -23,7 +23,7 @@ pub enum Verdict {
     Accepted,
     /// It was refused, and its one row became a dead letter or failed the job, with this reason.
     Refused(String),
-    /// It was refused, and its rows went one by one.
+    /// It was refused, and its rows went one by one, as timers always do.
     Repeated,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Trial<'a> {
             return Ok(if self.refused_whole(effects, consumed) { Verdict::Repeated } else { Verdict::Accepted });
         }
         match seen.as_slice() {
-            [] if self.call.rows > 1 => Ok(Verdict::Repeated),
+            [] if self.call.rows > 1 || matches!(self.call.input, Input::Pass(..)) => Ok(Verdict::Repeated),
             [letter] if letter.lane == self.settings.dead_letter_lane() => Ok(Verdict::Refused(reason_of(&letter.payload)?)),
             other => Err(format!("it emitted {other:?} instead of {:?}", emissions(effects))),
         }

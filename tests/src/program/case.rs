@@ -14,7 +14,6 @@ pub fn text(program: &Program, parallelism: u32) -> Option<String> {
     let mut case = Case {
         model: Model::new(program.lives),
         expires: states(program.lives) != json!({}),
-        parallelism,
         snapshots: BTreeMap::new(),
         start: Saved::default(),
         steps: Vec::new(),
@@ -23,7 +22,7 @@ pub fn text(program: &Program, parallelism: u32) -> Option<String> {
     while let Some(step) = steps.next() {
         case.step(step)?;
         if !(matches!(step, Step::Element(..)) && matches!(steps.peek(), Some(Step::Element(..)))) {
-            case.expect(step);
+            case.expect();
         }
     }
     let head = format!(
@@ -38,7 +37,6 @@ struct Case {
     model: Model,
     /// Whether there is state that expires.
     expires: bool,
-    parallelism: u32,
     snapshots: BTreeMap<usize, Saved>,
     /// What a crash goes back to.
     start: Saved,
@@ -78,7 +76,6 @@ impl Case {
             }
             Step::Restore(id, parallelism) => {
                 self.start = self.snapshots.get(id)?.clone();
-                self.parallelism = *parallelism;
                 self.model.start(self.start.clone());
                 ("restore", json!({ "from": name(*id), "parallelism": parallelism }))
             }
@@ -91,13 +88,10 @@ impl Case {
         Some(())
     }
 
-    fn expect(&mut self, after: &Step) {
-        // Several subtasks are merged by the times of timers, but a processing-time timer that another registered meanwhile has none.
-        let fires = matches!(after, Step::Clock(_) | Step::Crash | Step::Restore(..));
-        let expect = if fires && self.parallelism > 1 { "expect_unordered" } else { "expect" };
+    fn expect(&mut self) {
         let said = std::mem::take(&mut self.model.said);
         let records = said.into_iter().map(|said| json!({ "lane": said.lane, "value": said.value, "ts": said.time }));
-        self.steps.push((expect, records.collect()));
+        self.steps.push(("expect", records.collect()));
         let mut metrics = vec![
             ("records_in", self.model.records),
             ("late_records", self.model.late),

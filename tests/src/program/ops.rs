@@ -31,6 +31,10 @@ fn some(dice: &mut Dice<'_>, depth: u32) -> Vec<Op> {
 }
 
 fn op(dice: &mut Dice<'_>, depth: u32) -> Op {
+    // A bad record is gone with all its ops, so scripts are bad more often.
+    if dice.bad && dice.rng.u32(0..if depth == DEPTH { 50 } else { 8 }) == 0 {
+        return Op::Fail(text(dice.rng));
+    }
     match dice.rng.u32(0..100) {
         0..30 => timer(dice, depth),
         30..45 => value(dice),
@@ -117,7 +121,6 @@ fn said(dice: &mut Dice<'_>) -> Op {
         4 => Op::SayTimestamp,
         5..7 => Op::SayWatermark,
         7 => Op::SayProcessingTime,
-        8 if dice.bad => Op::Fail(say),
         _ => Op::Greet,
     }
 }

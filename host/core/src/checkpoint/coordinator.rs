@@ -9,6 +9,9 @@ use std::fmt;
 use crate::Timestamp;
 use crate::exchange::Barrier;
 
+/// The longest pause between a checkpoint that failed and the next one at the end of input or for a stop.
+const RETRY_PAUSE: i64 = 1_000;
+
 /// When checkpoints are taken (Flink's `CheckpointingOptions`; all times in milliseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -143,6 +146,8 @@ pub struct Coordinator {
     failures: u32,
     last_start: Timestamp,
     last_end: Timestamp,
+    /// Not before this time another checkpoint follows a failed one.
+    retry_at: Timestamp,
     lost: Option<Lost>,
 }
 
@@ -200,6 +205,7 @@ impl Coordinator {
             failures: 0,
             last_start: now,
             last_end: Timestamp::MIN,
+            retry_at: Timestamp::MIN,
             lost: None,
         }
     }
@@ -266,8 +272,9 @@ impl Coordinator {
         let all_ended = self.ended.len() >= self.workers as usize;
         let by_interval = now >= self.last_start.plus(self.options.interval);
         let by_pause = now >= self.last_end.plus(self.options.min_pause);
+        let at_once = (all_ended || self.stop) && now >= self.retry_at;
         let savepoint = self.savepoints > 0;
-        if self.current.is_some() || self.over || !(savepoint || all_ended || self.stop || (by_interval && by_pause)) {
+        if self.current.is_some() || self.over || !(savepoint || at_once || (by_interval && by_pause)) {
             return Vec::new();
         }
         let (stop, drain) = (self.stop && !savepoint, self.drain && !savepoint);
@@ -344,6 +351,8 @@ impl Coordinator {
             actions.push(Action::Fail { reason: format!("checkpoint {id} failed: {reason}") });
         }
         self.lose(reason, now);
+        // Where the next one would follow at once, a short trouble of the disk would use up all failures that are tolerated.
+        self.retry_at = now.plus(self.options.interval.min(RETRY_PAUSE).max(self.options.min_pause));
         actions.extend(self.start_if_due(now));
         actions
     }

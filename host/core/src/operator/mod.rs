@@ -138,7 +138,7 @@ impl Operator {
             self.reads.broadcast.apply(&std::mem::take(&mut self.effects.writes));
         }
         self.apply(env, |row| batch.origin.get(rows.start + row).copied().unwrap_or(Origin::NONE))?;
-        self.row_pace.after(len, self.weight());
+        self.row_pace.after(len, len >= self.row_pace.rows(), self.weight());
         Ok(consumed)
     }
 
@@ -166,7 +166,8 @@ impl Operator {
     /// The job must fail: see [`OnError`].
     pub fn continue_pass(&mut self, env: &mut Env<'_>) -> Result<Option<(Domain, Timestamp)>> {
         let Some((domain, horizon)) = self.pass() else { return Ok(None) };
-        let most = if self.timers_singly { 1 } else { self.timer_pace.rows() };
+        let singly = self.timers_singly || (self.settings.clock_timers_singly && domain == Domain::Processing);
+        let most = if singly { 1 } else { self.timer_pace.rows() };
         self.reads.state.due_timers(domain, horizon, most, &mut self.due)?;
         if self.due.slot.is_empty() {
             self.timers_singly = false;
@@ -177,7 +178,7 @@ impl Operator {
             return Ok(Some((domain, horizon)));
         }
         let mut due = std::mem::take(&mut self.due);
-        if self.timers_singly {
+        if singly {
             // A timer registered meanwhile has a call of its own, so that neither is blamed for the other.
             due.horizon = Timestamp::MIN;
         }
@@ -222,7 +223,9 @@ impl Operator {
         self.reads.state.remove_timers(domain, due, consumed)?;
         self.metrics.timers_fired += consumed as u64;
         self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))?;
-        self.timer_pace.after(due.slot.len(), self.weight());
+        // Timers come in whole timestamps, so fewer than asked for may be all that fit.
+        let cut = self.pass().is_some_and(|(_, horizon)| due.horizon < horizon);
+        self.timer_pace.after(due.slot.len(), cut, self.weight());
         Ok(())
     }
 

@@ -39,12 +39,13 @@ impl Pace {
         self.rows
     }
 
-    /// Takes in what a call of so many rows made: half as many rows after a heavy one, twice as many after a light one.
-    pub(super) fn after(&mut self, rows: usize, weight: Weight) {
+    /// Takes in what a call of so many rows made: half as many rows after a heavy one, twice as many after a light one that was cut, since
+    /// there was more to do.
+    pub(super) fn after(&mut self, rows: usize, cut: bool, weight: Weight) {
         let output = weight.output.saturating_add(weight.records.saturating_mul(RECORD_BYTES));
         if output > OUTPUT_BYTES || weight.state > STATE_BYTES {
             self.shrink(rows);
-        } else if rows >= self.rows && output < OUTPUT_BYTES / 4 && weight.state < STATE_BYTES / 4 {
+        } else if cut && output < OUTPUT_BYTES / 4 && weight.state < STATE_BYTES / 4 {
             self.rows = (self.rows * 2).min(self.most);
         }
     }
@@ -63,10 +64,10 @@ mod tests {
     fn heavy_calls_become_smaller_and_light_ones_larger_again() {
         let mut pace = Pace::new(100);
         assert_eq!(pace.rows(), FIRST_ROWS);
-        pace.after(FIRST_ROWS, Weight::default());
+        pace.after(FIRST_ROWS, true, Weight::default());
         let heavy = Weight { output: OUTPUT_BYTES + 1, ..Weight::default() };
         let rows = |pace: &mut Pace, weight| {
-            pace.after(pace.rows(), weight);
+            pace.after(pace.rows(), true, weight);
             pace.rows()
         };
         assert_eq!([heavy; 8].map(|weight| rows(&mut pace, weight)), [50, 25, 12, 6, 3, 1, 1, 1]);
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!([Weight::default(); 8].map(|weight| rows(&mut pace, weight)), [2, 4, 8, 16, 32, 64, 100, 100]);
         let many = Weight { records: OUTPUT_BYTES / 16, ..Weight::default() };
         assert_eq!(rows(&mut pace, many), 50);
-        pace.after(7, Weight::default());
+        pace.after(7, false, Weight::default());
         assert_eq!(pace.rows(), 50, "a small batch says nothing of large ones");
     }
 }

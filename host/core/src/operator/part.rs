@@ -6,7 +6,7 @@ use super::failure::CallError;
 use super::{Env, Operator};
 use crate::batch::Batch;
 use crate::detector::Failure;
-use crate::{Result, Timestamp};
+use crate::{Error, Result, Timestamp};
 
 /// How far a batch has been processed.
 #[derive(Clone, Debug)]
@@ -94,6 +94,14 @@ impl Operator {
                 cursor.bad = Some((part.start + row as usize, reason));
             }
             Failure::Fatal(reason) if part.len() == 1 => return Err(self.fatal(&self.record_at(batch, part.start), &reason)),
+            // The other subtasks may have been in time: their copies of the broadcast state would differ from here on.
+            Failure::Deadline(reason) if part.len() == 1 && batch.broadcast => {
+                let at = self.record_at(batch, part.start);
+                return Err(Error::guest(format!(
+                    "operator {}: {at} was not processed on the broadcast input: {reason}",
+                    self.settings.uid
+                )));
+            }
             Failure::Trap(reason) | Failure::Deadline(reason) | Failure::BadRecord { reason, .. } if part.len() == 1 => {
                 cursor.bad = Some((part.start, reason));
             }

@@ -39,6 +39,9 @@ pub struct OperatorSettings {
     pub splits: Arc<SplitNames>,
     /// Sees every record that leaves, for tests.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Processing-time timers fire one by one, each in a call of its own: then an observer of several subtasks knows by the origins of records
+    /// in which order one subtask alone would have emitted them. Records of event-time timers tell by their times.
+    pub clock_timers_singly: bool,
     /// By lane, its name and what checks its records.
     pub(super) lanes: Vec<(String, Checker)>,
     pub(super) kinds: Vec<StateKind>,
@@ -65,6 +68,7 @@ impl OperatorSettings {
             on_error: OnError::Fail,
             splits: Arc::default(),
             observer: None,
+            clock_timers_singly: false,
         }
     }
 

@@ -5,7 +5,7 @@ use tidemill_wit::schema::{Shape, Type, TypeTable};
 use super::scalar::varint;
 use super::walk::{self, MAX_DEPTH};
 
-/// A type that takes more parts is walked over instead.
+/// A type that takes more parts, those within options, lists and maps included, is walked over instead.
 const MOST_PARTS: usize = 256;
 
 /// Checks values of one type.
@@ -39,8 +39,7 @@ impl Checker {
     #[must_use]
     pub fn new(table: &TypeTable) -> Self {
         let mut parts = Vec::new();
-        let mut open = Vec::new();
-        if take_apart(table, &table.root, MAX_DEPTH, &mut open, &mut parts).is_none() {
+        if (Apart { table, open: Vec::new(), left: MOST_PARTS }).value(&table.root, MAX_DEPTH, &mut parts).is_none() {
             parts = vec![Part::Other(table.root.clone(), MAX_DEPTH)];
         }
         Self { table: table.clone(), parts }
@@ -77,45 +76,62 @@ impl Checker {
     }
 }
 
-/// Appends the parts of a type; `None` if they are too many or too deep.
-fn take_apart(table: &TypeTable, ty: &Type, depth: u32, open: &mut Vec<u32>, parts: &mut Vec<Part>) -> Option<()> {
-    parts.push(match ty {
-        Type::Unit => return Some(()),
-        Type::Bool => Part::Flag,
-        Type::I8 | Type::U8 => Part::Bytes(1),
-        Type::F32 => Part::Bytes(4),
-        Type::F64 => Part::Bytes(8),
-        Type::I16 | Type::U16 => Part::Varint(16),
-        Type::I32 | Type::U32 => Part::Varint(32),
-        Type::I64 | Type::U64 | Type::Duration => Part::Varint(64),
-        Type::String => Part::Text,
-        Type::Bytes => Part::Blob,
-        Type::Option(item) => Part::Optional(inner(table, &[item], depth, open)?),
-        Type::List(item) => Part::Many(inner(table, &[item], depth, open)?),
-        Type::Map(key, value) => Part::Many(inner(table, &[key, value], depth, open)?),
-        Type::Tuple(items) => return items.iter().try_for_each(|item| take_apart(table, item, depth.checked_sub(1)?, open, parts)),
-        Type::Named(index) => match &table.named(*index)?.shape {
-            shape if open.contains(index) || matches!(shape, Shape::Enum(_)) => Part::Other(ty.clone(), depth),
-            shape => {
-                open.push(*index);
-                let types: Vec<&Type> = match shape {
-                    Shape::Struct(fields) => fields.iter().map(|field| &field.ty).collect(),
-                    Shape::Newtype(ty) => vec![ty],
-                    Shape::Enum(_) => Vec::new(),
-                };
-                types.into_iter().try_for_each(|ty| take_apart(table, ty, depth.checked_sub(1)?, open, parts))?;
-                open.pop();
-                return Some(());
-            }
-        },
-    });
-    (parts.len() <= MOST_PARTS).then_some(())
+/// Takes types apart.
+struct Apart<'a> {
+    table: &'a TypeTable,
+    /// The named types that the current one is within.
+    open: Vec<u32>,
+    /// How many parts there may still be: a small table can describe very many.
+    left: usize,
 }
 
-fn inner(table: &TypeTable, types: &[&Type], depth: u32, open: &mut Vec<u32>) -> Option<Vec<Part>> {
-    let mut parts = Vec::new();
-    types.iter().try_for_each(|ty| take_apart(table, ty, depth.checked_sub(1)?, open, &mut parts))?;
-    Some(parts)
+impl Apart<'_> {
+    /// Appends the parts of a type; `None` if they are too many or too deep.
+    fn value(&mut self, ty: &Type, depth: u32, parts: &mut Vec<Part>) -> Option<()> {
+        self.left = self.left.checked_sub(1)?;
+        parts.push(match ty {
+            Type::Unit => return Some(()),
+            Type::Bool => Part::Flag,
+            Type::I8 | Type::U8 => Part::Bytes(1),
+            Type::F32 => Part::Bytes(4),
+            Type::F64 => Part::Bytes(8),
+            Type::I16 | Type::U16 => Part::Varint(16),
+            Type::I32 | Type::U32 => Part::Varint(32),
+            Type::I64 | Type::U64 | Type::Duration => Part::Varint(64),
+            Type::String => Part::Text,
+            Type::Bytes => Part::Blob,
+            Type::Option(item) => Part::Optional(self.within(&[item], depth)?),
+            Type::List(item) => Part::Many(self.within(&[item], depth)?),
+            Type::Map(key, value) => Part::Many(self.within(&[key, value], depth)?),
+            Type::Tuple(items) => return self.all(items.iter(), depth, parts),
+            Type::Named(index) => match &self.table.named(*index)?.shape {
+                Shape::Struct(fields) if !self.open.contains(index) => {
+                    return self.named(*index, fields.iter().map(|field| &field.ty), depth, parts);
+                }
+                Shape::Newtype(ty) if !self.open.contains(index) => return self.named(*index, std::iter::once(ty), depth, parts),
+                Shape::Struct(_) | Shape::Newtype(_) | Shape::Enum(_) => Part::Other(ty.clone(), depth),
+            },
+        });
+        Some(())
+    }
+
+    fn named<'t>(&mut self, index: u32, types: impl Iterator<Item = &'t Type>, depth: u32, parts: &mut Vec<Part>) -> Option<()> {
+        self.open.push(index);
+        self.all(types, depth, parts)?;
+        self.open.pop();
+        Some(())
+    }
+
+    fn all<'t>(&mut self, mut types: impl Iterator<Item = &'t Type>, depth: u32, parts: &mut Vec<Part>) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        types.try_for_each(|ty| self.value(ty, depth, parts))
+    }
+
+    fn within(&mut self, types: &[&Type], depth: u32) -> Option<Vec<Part>> {
+        let mut parts = Vec::new();
+        self.all(types.iter().copied(), depth, &mut parts)?;
+        Some(parts)
+    }
 }
 
 #[inline]
@@ -158,10 +174,27 @@ mod tests {
     use crate::schema::{samples, walk};
 
     #[test]
+    fn a_small_table_of_very_many_parts_is_walked_over() {
+        let name = |index| Type::Option(Box::new(Type::Named(index)));
+        let mut types: Vec<_> = (1..40)
+            .map(|next| samples::structure(&format!("T{next}"), vec![samples::field("a", name(next)), samples::field("b", name(next))]))
+            .collect();
+        types.push(samples::structure("End", vec![samples::field("end", Type::Unit)]));
+        let table = TypeTable { types, root: Type::Named(0) };
+        crate::schema::validate(&table).unwrap();
+        let checker = Checker::new(&table);
+        assert!(matches!(checker.parts[..], [super::Part::Other(..)]));
+        assert_eq!(checker.check(&[0, 1, 0, 0]), Ok(()));
+        assert!(checker.check(&[0, 1, 0]).is_err());
+        assert!(crate::schema::describe(&table).len() < 10_000);
+    }
+
+    #[test]
     fn it_agrees_with_the_walk_on_values_and_on_damaged_ones() {
         let mut rng = Rng::with_seed(3);
         let nested = (0..70).fold(Type::I64, |inner, _| Type::Option(Box::new(inner)));
-        for table in [samples::basket(), samples::tree(), samples::everything(), TypeTable::of(nested)] {
+        let hollow = (0..64).fold(Type::Tuple(vec![]), |inner, _| Type::Tuple(vec![inner, Type::Bool]));
+        for table in [samples::basket(), samples::tree(), samples::everything(), TypeTable::of(nested), TypeTable::of(hollow)] {
             let checker = Checker::new(&table);
             let (mut good, mut bad) = (0, 0);
             for _ in 0..3000 {

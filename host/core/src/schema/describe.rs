@@ -11,6 +11,9 @@ const MAX_SHOWN_DEPTH: usize = 8;
 /// From what length on the rest is left out.
 const MAX_SHOWN: usize = 4_000;
 
+/// From here on structs are no longer written out: a small table can describe very much.
+const MAX_SHOWN_BYTES: usize = 4096;
+
 /// The table's type. Structs are written out, except inside themselves, where their name stands for them.
 #[must_use]
 pub fn describe(table: &TypeTable) -> String {
@@ -62,7 +65,7 @@ impl Text<'_> {
             self.out.push_str("unknown");
             return;
         };
-        if self.open.contains(&index) || self.open.len() >= MAX_SHOWN_DEPTH {
+        if self.open.contains(&index) || self.open.len() >= MAX_SHOWN_DEPTH || self.out.len() >= MAX_SHOWN_BYTES {
             self.out.push_str(&named.name);
             return;
         }

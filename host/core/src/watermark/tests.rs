@@ -42,7 +42,7 @@ fn w2_the_minimum_over_splits_counts() {
     w.record(1, Timestamp(120));
     assert_eq!(all(&mut w), [advance(99)]);
     w.finish(0);
-    assert_eq!(all(&mut w), [advance(119)]);
+    assert_eq!((all(&mut w), w.emitted()), (vec![advance(119)], Timestamp(119)));
 }
 
 #[test]
@@ -145,9 +145,9 @@ fn a_resumed_split_counts_at_once_and_never_regresses() {
 #[test]
 fn w8_a_subtask_without_splits_is_idle_at_once_and_active_with_its_first() {
     let mut w = watermarks(0, None, 0);
-    assert_eq!((all(&mut w), w.reached()), (vec![Progress::Idle], None));
+    assert_eq!((all(&mut w), w.is_idle(), w.reached()), (vec![Progress::Idle], true, None));
     w.add(false);
-    assert_eq!((all(&mut w), w.reached()), (vec![Progress::Active], None));
+    assert_eq!((all(&mut w), w.is_idle(), w.reached()), (vec![Progress::Active], false, None));
 }
 
 #[test]
@@ -185,4 +185,15 @@ fn the_ends_of_time_do_not_overflow() {
     let mut w = watermarks(0, None, 1);
     w.record(0, Timestamp::MAX);
     assert_eq!(all(&mut w), [advance(i64::MAX - 1)], "only the end of input is the end of time");
+}
+
+#[test]
+fn a_split_without_records_does_not_take_back_how_far_the_others_came() {
+    let mut w = watermarks(0, None, 1);
+    w.record(0, Timestamp(100));
+    assert_eq!((all(&mut w), w.reached()), (vec![advance(99)], Some(Timestamp(99))));
+    w.add(false);
+    assert_eq!(w.reached(), Some(Timestamp(99)), "what was told still holds other sources of the group");
+    w.record(1, Timestamp(50));
+    assert_eq!(w.reached(), Some(Timestamp(99)));
 }

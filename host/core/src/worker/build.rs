@@ -1,6 +1,7 @@
 //! Makes the workers of a job from its graph.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -95,6 +96,18 @@ pub struct RestoredOperator {
     pub broadcast_states: Vec<Option<u8>>,
     /// How their values change.
     pub broadcast_migration: Migration,
+}
+
+impl RestoredOperator {
+    /// How far a subtask with these key groups finishes the interrupted pass: as far as all of the groups were in one. After a restore at
+    /// another parallelism they may come from several subtasks; what is left of a longer pass fires with the next watermark, while firing the
+    /// timers of a group that was in no pass would be too early for the records before them.
+    fn pass_of(&self, mine: &Range<u32>) -> Option<Timestamp> {
+        let passes: BTreeMap<KeyGroup, Timestamp> = self.passes.iter().copied().collect();
+        let groups = self.groups.iter().filter(|(group, _)| mine.contains(&u32::from(group.0)));
+        let horizons: Option<Vec<Timestamp>> = groups.map(|(group, _)| passes.get(group).copied()).collect();
+        horizons?.into_iter().min()
+    }
 }
 
 /// Makes one worker per waker.
@@ -193,8 +206,7 @@ fn open_operator(
         let doing = || format!("restoring the broadcast state of operator {}", settings.uid);
         operator.broadcast_state().restore(&restored.broadcast, states.0, states.1).map_err(|error| error.while_doing(doing()))?;
     }
-    let passes = restored.iter().flat_map(|restored| &restored.passes).filter(|(group, _)| mine.contains(&u32::from(group.0)));
-    if let Some(horizon) = passes.map(|(_, horizon)| *horizon).max() {
+    if let Some(horizon) = restored.and_then(|restored| restored.pass_of(&mine)) {
         operator.begin_pass(Domain::Event, horizon);
     }
     Ok(operator)
@@ -241,5 +253,21 @@ fn lanes(node: &Node) -> usize {
         Node::Source(_) => 2,
         Node::Operator(settings) => settings.dead_letter_lane() + 1,
         Node::Sink(..) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RestoredOperator;
+    use crate::Timestamp;
+    use crate::key_group::KeyGroup;
+
+    #[test]
+    fn a_pass_is_finished_as_far_as_all_key_groups_were_in_one() {
+        let passes = [(0, 100), (1, 70)].map(|(group, horizon)| (KeyGroup(group), Timestamp(horizon))).to_vec();
+        let groups = [0, 1, 2].map(|group| (KeyGroup(group), Vec::new())).to_vec();
+        let restored = RestoredOperator { passes, groups, ..RestoredOperator::default() };
+        let found = [0..1, 1..2, 0..2, 0..3, 2..3, 3..9].map(|mine| restored.pass_of(&mine).map(|horizon| horizon.0));
+        assert_eq!(found, [Some(100), Some(70), Some(70), None, None, None]);
     }
 }

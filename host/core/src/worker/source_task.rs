@@ -116,7 +116,7 @@ impl SourceTask {
         let blocked = self.outputs.blocked();
         let wanted = self.settings.batch_rows;
         let rows = if blocked { 0 } else { self.settings.max_rate.as_ref().map_or(wanted, |rate| rate.available(now, wanted)) };
-        self.watermarks.pass_time(now, rows > 0);
+        self.watermarks.pass_time(now, !blocked);
         if blocked || self.stopped || self.ended {
             return Ok(Turn::Waiting(None));
         }
@@ -132,7 +132,9 @@ impl SourceTask {
         if now < self.quiet_until {
             return Ok(Turn::Waiting(Some(self.quiet_until)));
         }
-        if rows > 0 && self.read_at_rate(now, rows)? {
+        // Other subtasks may have been faster to use what was left of the rate.
+        let rows = self.settings.max_rate.as_ref().map_or(rows, |rate| rate.take(now, rows));
+        if rows > 0 && self.read_of(rows)? {
             return Ok(Turn::Worked);
         }
         if rows > 0 && (0..self.splits.len()).any(|split| self.is_paused(split)) {
@@ -172,14 +174,13 @@ impl SourceTask {
         self.watermarks.is_paused(split) && self.splits.get(split).is_some_and(|open| open.reader.is_some())
     }
 
-    /// As [`read`](Self::read), with what the other subtasks leave of the rate.
-    fn read_at_rate(&mut self, now: Timestamp, rows: usize) -> Result<bool> {
-        let settings = Arc::clone(&self.settings);
-        let Some(rate) = &settings.max_rate else { return self.read(rows) };
-        let taken = rate.take(now, rows);
+    /// As [`read`](Self::read); gives back what is not used of the rate.
+    fn read_of(&mut self, rows: usize) -> Result<bool> {
         let before = self.records;
-        let found = taken > 0 && self.read(taken)?;
-        rate.give_back(taken.saturating_sub(usize::try_from(self.records - before).unwrap_or(taken)));
+        let found = self.read(rows)?;
+        if let Some(rate) = &self.settings.max_rate {
+            rate.give_back(rows.saturating_sub(usize::try_from(self.records - before).unwrap_or(rows)));
+        }
         Ok(found)
     }
 

@@ -85,6 +85,7 @@ fn a_stop_waits_for_the_checkpoint_under_way_and_then_takes_its_own() {
             (15, acknowledged(0, 2)),
             (16, Event::Stored { checkpoint: 2 }),
             (17, Event::Committed { checkpoint: 2 }),
+            (99, Event::Tick),
         ],
     );
     assert_eq!(actions.get(4), Some(&Action::Trigger(Barrier { checkpoint: 2, stop: true, ..Barrier::default() })));
@@ -192,4 +193,34 @@ fn a_checkpoint_that_times_out_names_the_workers_that_did_not_answer() {
     run(&mut c, [(10, Event::Tick), (20, acknowledged(1, 1)), (60, Event::Tick)]);
     assert!(c.take_lost().is_some_and(|lost| lost.missing == [0, 2] && lost.phase == Phase::Collecting));
     assert_eq!(c.take_lost(), None);
+}
+
+#[test]
+fn at_the_end_of_input_a_failed_checkpoint_is_followed_after_a_pause() {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let failed = Event::Failed { checkpoint: 1, reason: "no space".to_owned() };
+    let actions = run(&mut c, [(1, Event::EndOfInput { worker: 0 }), (2, failed), (3, Event::Tick), (10, Event::Tick)]);
+    assert_eq!(actions, [trigger(1), Action::Discard { checkpoint: 1 }]);
+    assert_eq!(run(&mut c, [(11, Event::Tick)]), [trigger(2)]);
+}
+
+#[test]
+fn what_is_of_another_checkpoint_or_step_means_nothing() {
+    let mut c = Coordinator::new(OPTIONS, 1, 4, Timestamp(0));
+    let failed = |checkpoint| Event::Failed { checkpoint, reason: String::new() };
+    let (stored, committed) = (|checkpoint| Event::Stored { checkpoint }, |checkpoint| Event::Committed { checkpoint });
+    let nothing = |c: &mut Coordinator, events: &[Event]| {
+        events.iter().for_each(|event| assert_eq!(c.on_event(event.clone(), Timestamp(12)), [], "{event:?}"));
+    };
+    assert_eq!(c.current(), None);
+    nothing(&mut Coordinator::new(OPTIONS, 1, 4, Timestamp(12)), &[acknowledged(0, 5), stored(5), committed(5), failed(5)]);
+    run(&mut c, [(10, Event::Tick)]);
+    assert_eq!(c.current(), Some(5));
+    nothing(&mut c, &[acknowledged(0, 4), acknowledged(0, 6), stored(5), committed(5), failed(4), failed(6)]);
+    run(&mut c, [(12, acknowledged(0, 5))]);
+    nothing(&mut c, &[acknowledged(0, 5), stored(4), committed(5), failed(6)]);
+    run(&mut c, [(12, stored(5))]);
+    nothing(&mut c, &[acknowledged(0, 5), stored(5), committed(4), failed(5)]);
+    assert_eq!(run(&mut c, [(12, committed(5))]), [Action::Retain { newest: 5 }]);
+    assert_eq!((c.current(), c.take_lost()), (None, None));
 }

@@ -9,6 +9,9 @@ use crate::time::Timestamp;
 /// How many places are looked at in one step.
 const PLACES: usize = 64;
 
+/// Large content is looked at so often in a time to live: each look goes over all of it.
+const LOOKS: i64 = 64;
+
 /// Where the last step stopped.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
@@ -37,22 +40,23 @@ impl MemoryState {
                 if self.keys.remove_if_empty(id) {
                     self.places.forget();
                 } else {
-                    self.note_end_of_life(id);
+                    self.note_end_of_life(id, now);
                 }
             }
             self.sweep.id += 1;
         }
     }
 
-    /// Notes when the next content of a key expires. What is large is looked at each time.
-    fn note_end_of_life(&mut self, id: u32) {
+    /// Notes when the key is to be looked at again: when the next of its content expires, or a while later if it is large.
+    fn note_end_of_life(&mut self, id: u32, now: Timestamp) {
         let Self { shapes, keys, .. } = self;
         let Some(key) = keys.slab.get_mut(id).filter(|key| !key.block.is_free()) else { return };
         let mut cell = key.block.first_cell();
         key.lives_until = i64::MAX;
         for shape in &*shapes {
             if shape.stamped() && cell.count == LARGE {
-                key.lives_until = i64::MIN;
+                let ttl = shape.ttl.unwrap_or(0);
+                key.lives_until = key.lives_until.min(now.0.saturating_add((ttl / LOOKS).max(1)));
             } else if shape.stamped() && cell.count > 0 {
                 let (body, life) = (key.block.body(cell), shape.life(Timestamp::MIN));
                 let end = if shape.form == Form::Value {

@@ -100,9 +100,9 @@ impl List {
         }
     }
 
-    /// Removes expired elements.
+    /// Removes expired elements once they are the larger part: all that live are copied.
     pub(super) fn expire(&mut self, life: Life) {
-        if !self.stamps.iter().any(|&stamp| life.is_over(stamp)) {
+        if self.stamps.iter().filter(|&&stamp| life.is_over(stamp)).count() <= self.len() / 2 {
             return;
         }
         let mut kept = Self::default();
