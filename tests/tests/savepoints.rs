@@ -194,3 +194,45 @@ fn two_savepoints_are_compared() {
     place.run(&["savepoint", "diff", "sp", "later"]).expect(1, &["split data/pos-", "operator stock-out, state stock:", "keys added"]);
     place.run(&["stop", "job.yaml"]).expect(2, &["no job runs in the folder"]);
 }
+
+#[test]
+fn a_kept_checkpoint_is_started_from_in_a_new_incarnation_and_is_not_lost_by_it() {
+    let place = Workplace::larkspur();
+    let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.retain=1000"]);
+    wait_for_half(&place);
+    let path = format!("{DATA}/checkpoints/{}", newest_checkpoint(&place));
+    place.finish(child).expect(0, &["finished"]);
+    place.run(&["run", "job.yaml", "--from", &path]).expect(2, &["--new-incarnation"]);
+    let id = inspect(&place, &path)["checkpoint"].as_u64().unwrap();
+    let mut child = place.start(&["run", "job.yaml", "--from", &path, "--new-incarnation", "--set", "checkpoints.interval=1h"]);
+    wait_until("the job has taken it over", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("took over")));
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    place.run(&["run", "job.yaml"]).expect(0, &[&format!("resumed from checkpoint {id}"), "finished"]);
+    assert!(place.names("out/alerts").iter().any(|name| name.starts_with(&format!("part-1-{}-", id + 1))));
+}
+
+fn newest_checkpoint(place: &Workplace) -> String {
+    let names = place.names(&format!("{DATA}/checkpoints")).into_iter();
+    let complete = names.filter(|name| place.names(&format!("{DATA}/checkpoints/{name}")).contains(&"manifest.json".to_owned()));
+    complete.max_by_key(|name| name.strip_prefix("chk-").and_then(|id| id.parse::<u64>().ok())).unwrap()
+}
+
+#[test]
+fn a_checkpoint_that_took_the_id_of_a_savepoint_is_not_written_over() {
+    let place = Workplace::larkspur();
+    let rare = ["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.interval=1h"];
+    let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
+    let mut child = place.start(&rare);
+    wait_until("the job runs", runs);
+    assert!(place.command(&["savepoint", "create", "job.yaml", "sp"]).status().unwrap().success());
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    let child = place.start(&rare);
+    wait_until("the job runs again", runs);
+    assert!(place.command(&["stop", "job.yaml"]).status().unwrap().success());
+    place.finish(child).expect(0, &["stopped at checkpoint 1"]);
+    place.run(&["run", "job.yaml", "--from", "sp"]).expect(2, &["gone on to its own checkpoint 1", "--new-incarnation"]);
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint 1", "finished"]);
+    place.check_with_oracle();
+}

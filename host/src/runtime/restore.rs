@@ -47,10 +47,9 @@ pub(super) fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from:
         manifest.incarnation = next_incarnation(job, store, &manifest)?;
     }
     if ahead.is_some() {
-        // What the savepoint had still to commit has been committed since, or was replayed and committed under other names. The oldest go
-        // first: a crash in between leaves the newest checkpoint or none, never one in the middle.
+        // What the savepoint had still to commit has been committed since, or was replayed and committed under other names.
         manifest.sinks.clear();
-        store.clear()?;
+        store.keep_only(manifest.checkpoint)?;
     }
     copy(store, saved, from, manifest).map_err(|error| error.while_doing(doing()))
 }
@@ -65,8 +64,12 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
             return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}")));
         }
     }
-    let newest = store.newest()?.filter(|newest| (newest.incarnation, newest.checkpoint) > (incarnation, checkpoint));
-    Ok(newest.map(|newest| format!("the job has gone on to checkpoint {}", newest.checkpoint)))
+    // A job that crashed after a savepoint gives its id to a checkpoint of its own.
+    let is_ahead = |newest: &Manifest| {
+        let other = newest.checkpoint == checkpoint && !same_cut(newest, &saved.manifest);
+        (newest.incarnation, newest.checkpoint) > (incarnation, checkpoint) || other
+    };
+    Ok(store.newest()?.filter(is_ahead).map(|newest| format!("the job has gone on to its own checkpoint {}", newest.checkpoint)))
 }
 
 fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<u32> {
@@ -78,13 +81,19 @@ fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> 
     Ok(newest + 1)
 }
 
+/// Whether two manifests are of the same moment of the same job: their state files are the same, byte for byte.
+fn same_cut(a: &Manifest, b: &Manifest) -> bool {
+    let files = |manifest: &Manifest| manifest.files.iter().map(|file| (file.worker, file.checksum.clone())).collect::<Vec<_>>();
+    files(a) == files(b) && a.sources == b.sources
+}
+
 /// Copies the savepoint into the store, the manifest last.
 fn copy(store: &CheckpointStore, saved: &Saved, from: &From, mut manifest: Manifest) -> Result<Manifest> {
     let id = manifest.checkpoint;
     let newest = store.newest()?.filter(|newest| newest.checkpoint == id);
-    // The copy of the same stop: what it has committed stays known.
+    // The same stop's checkpoint: what it has committed stays known. A checkpoint of the job itself stays where it is.
     let same = newest.is_some_and(|newest| newest.sinks == manifest.sinks && newest.incarnation == manifest.incarnation);
-    if !same {
+    if !same && !store.is_place_of(id, saved.dir()) {
         store.discard(id)?;
     }
     let copy = |file: &StateFile| store.write_state(id, file.worker, &saved.read_state(file)?);

@@ -229,6 +229,22 @@ impl CheckpointStore {
         self.disk.sync_dir(&self.dir).map_err(failed)
     }
 
+    /// Removes all checkpoints but one, and the record that the job has finished, oldest first.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn keep_only(&self, checkpoint: u64) -> Result<()> {
+        self.unmark_finished()?;
+        self.ids()?.into_iter().filter(|id| *id != checkpoint).try_for_each(|id| self.discard(id))
+    }
+
+    /// Whether this is the folder in which the checkpoint is stored.
+    #[must_use]
+    pub fn is_place_of(&self, checkpoint: u64, dir: &Path) -> bool {
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        real(dir).is_some_and(|dir| real(&self.chk(checkpoint)) == Some(dir))
+    }
+
     /// Removes all checkpoints of a job that has ended, but keeps the record that it has.
     ///
     /// # Errors
