@@ -14,7 +14,7 @@ use crate::key_group::hash_key;
 use crate::state::MemoryState;
 use crate::time::Domain;
 
-/// Registers a timer per record and passes the record on. Says that records `bad` are bad; traps at timers of the time `bad_time`, and at
+/// Registers a timer per record, one of the processing clock for a 2, and passes the record on. Says that records `bad` are bad; traps at timers of the time `bad_time`, and at
 /// calls with from two to five records, which a guest near its limits might.
 struct Odd {
     descriptor: Descriptor,
@@ -54,7 +54,7 @@ impl Detector for Instance {
                 return Err(Failure::BadRecord { row, reason: "bad".to_owned() });
             }
             effects.timers.op.push(0);
-            effects.timers.domain.push(0);
+            effects.timers.domain.push(u8::from(elements.payload.get(row as usize) == [2]));
             effects.timers.slot.push(slot);
             effects.timers.timestamp.push(time);
             effects.outputs.lane.push(0);
@@ -129,4 +129,12 @@ fn a_bad_timer_is_found_without_repeating_its_batch() {
     assert_eq!(rig.operator.metrics().event_timers_pending, 0);
     let calls = rig.calls.load(Ordering::Relaxed);
     assert!(calls < 1010, "{calls} calls");
+}
+
+#[test]
+fn keys_and_timers_of_either_clock_are_counted() {
+    let mut rig = Rig::new(-1);
+    rig.process(&[0, 0, 0, 0, 2, 2]);
+    let metrics = rig.operator.metrics();
+    assert_eq!((metrics.keys, metrics.event_timers_pending, metrics.processing_timers_pending), (6, 4, 2));
 }
