@@ -13,13 +13,11 @@ use xxhash_rust::xxh3::Xxh3;
 use super::cache::ComponentCache;
 use super::component::GuestComponent;
 use super::imports;
+use super::limits::Limits;
 use super::store::Host;
 
-/// The stack that a guest may use.
-const WASM_STACK: usize = 512 << 10;
-
 /// The stack that a thread needs which calls guests, in bytes: what guests may use, and ample room for the host below it. On a thread with
-/// less than the 512 KiB of a guest and 256 KiB more a recursive guest would end the process.
+/// less than a guest's stack and 256 KiB more a recursive guest would end the process.
 pub const WORKER_STACK: usize = 4 << 20;
 
 /// How often the engine looks for calls that are over their deadline.
@@ -31,6 +29,7 @@ pub struct GuestEngine {
     engine: Engine,
     linker: Arc<Linker<Host>>,
     signature: u64,
+    stack: u64,
 }
 
 impl GuestEngine {
@@ -39,13 +38,25 @@ impl GuestEngine {
     /// # Errors
     /// The engine does not work on this machine.
     pub fn new() -> Result<Self> {
+        Self::of_stack(Limits::default().stack)
+    }
+
+    /// An engine whose guests have so much stack, which is a matter of the whole engine; this one if they have it here.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_stack(&self, bytes: u64) -> Result<Self> {
+        if bytes == self.stack { Ok(self.clone()) } else { Self::of_stack(bytes) }
+    }
+
+    fn of_stack(stack: u64) -> Result<Self> {
         let failed = |error: wasmtime::Error| Error::config(format!("starting the WebAssembly engine on this machine: {error:#}"));
-        let engine = Engine::new(&config()).map_err(failed)?;
+        let engine = Engine::new(&config(stack)).map_err(failed)?;
         let linker = imports::linker(&engine).map_err(failed)?;
         tick(&engine).map_err(|error| Error::config("starting the thread that interrupts guests").caused_by(error))?;
         let mut hasher = Xxh3::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self { engine, linker: Arc::new(linker), signature: hasher.finish() })
+        Ok(Self { engine, linker: Arc::new(linker), signature: hasher.finish(), stack })
     }
 
     /// Checks and compiles an upload: a component, or a core module with the embedded component type as cargo makes it. `name` is what
@@ -73,9 +84,10 @@ impl GuestEngine {
 
 /// Epoch checks cost 31 ns a record, with inlining 19; fuel costs more than both. The support for asynchronous components costs several
 /// hundred ns a call.
-fn config() -> Config {
+fn config(stack: u64) -> Config {
     let mut config = Config::new();
-    config.epoch_interruption(true).compiler_inlining(Inlining::Yes).concurrency_support(false).max_wasm_stack(WASM_STACK);
+    let stack = usize::try_from(stack.min(Limits::MAX_STACK)).unwrap_or(WORKER_STACK / 2);
+    config.epoch_interruption(true).compiler_inlining(Inlining::Yes).concurrency_support(false).max_wasm_stack(stack);
     config
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
-use super::engine::TICK;
+use super::engine::{TICK, WORKER_STACK};
 
 /// What an instance of a guest may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,15 @@ pub struct Limits {
     pub deadline: Duration,
     /// How many bytes a call may pass to the host.
     pub output: u64,
+    /// How many functions a table may hold.
+    pub table: u64,
+    /// The stack of a call in bytes.
+    pub stack: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory: 256 << 20, deadline: Duration::from_secs(10), output: 64 << 20 }
+        Self { memory: 256 << 20, deadline: Duration::from_secs(10), output: 64 << 20, table: 100_000, stack: 512 << 10 }
     }
 }
 
@@ -29,6 +33,11 @@ impl Limits {
     pub const MIN_MEMORY: u64 = 1 << 20;
     /// The least deadline: below it a busy machine would stop honest guests.
     pub const MIN_DEADLINE: Duration = Duration::from_secs(1);
+
+    /// The least stack that makes sense.
+    pub const MIN_STACK: u64 = 64 << 10;
+    /// The largest stack: half of what the thread of a worker has.
+    pub const MAX_STACK: u64 = WORKER_STACK as u64 / 2;
 
     /// Checks that a guest can run under these limits at all.
     ///
@@ -43,6 +52,9 @@ impl Limits {
         }
         if self.output == 0 {
             return Err("the output limit of 0 bytes is too low, the least is 1 byte".to_owned());
+        }
+        if !(Self::MIN_STACK..=Self::MAX_STACK).contains(&self.stack) {
+            return Err(format!("the stack limit of {} bytes is not between 64 KiB and 2 MiB", self.stack));
         }
         Ok(())
     }
@@ -59,6 +71,7 @@ impl Limits {
 pub(super) struct Limiter {
     memory: u64,
     used: u64,
+    table: u64,
 }
 
 /// A guest reached for more than its limits allow.
@@ -74,10 +87,8 @@ impl fmt::Display for OverLimit {
 impl std::error::Error for OverLimit {}
 
 impl Limiter {
-    const TABLE_ELEMENTS: usize = 100_000;
-
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { memory: limits.memory, used: 0 }
+        Self { memory: limits.memory, used: 0, table: limits.table }
     }
 }
 
@@ -99,8 +110,8 @@ impl ResourceLimiter for Limiter {
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if desired > Self::TABLE_ELEMENTS {
-            return Err(OverLimit(format!("the guest needed a table of more than {} functions", Self::TABLE_ELEMENTS)).into());
+        if desired as u64 > self.table {
+            return Err(OverLimit(format!("the guest needed a table of more than {} functions", self.table)).into());
         }
         Ok(maximum.is_none_or(|maximum| desired <= maximum))
     }
@@ -140,6 +151,7 @@ mod tests {
         assert!(check(Limits { memory: 5, ..Limits::default() }).contains("the memory limit of 5 bytes is too low"));
         assert!(check(Limits { deadline: Duration::from_millis(999), ..Limits::default() }).contains("deadline of 999ms is too short"));
         assert!(check(Limits { output: 0, ..Limits::default() }).contains("the output limit"));
+        assert!([0, 4 << 20].iter().all(|&stack| check(Limits { stack, ..Limits::default() }).contains("between 64 KiB and 2 MiB")));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::connectors;
 use super::job::{Job, JobOperator};
 use super::restart::Strategy;
 use crate::codec::{from_value, load_table};
-use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory, Limits};
+use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory};
 use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{self, Alignment, JobSpec, Ttl};
 use crate::spec::plan::{Edge, MAIN, Output, Part, Plan, bind};
@@ -65,6 +65,7 @@ impl<'a> Assembly<'a> {
             })?;
             let name = path.file_stem().map_or_else(|| operator.uid.value.clone(), |stem| stem.to_string_lossy().into_owned());
             let loaded = engine
+                .with_stack(operator.limits.stack)?
                 .load(&name, &bytes, cache)
                 .map_err(|error| Error::new(error.kind(), spec.error(&operator.component.at, error.chain()).to_string()))?;
             components.insert(operator.uid.value.clone(), loaded);
@@ -204,8 +205,7 @@ impl<'a> Assembly<'a> {
     fn operator(&self, node: usize, at: usize, max_parallelism: u32, splits: &Arc<SplitNames>) -> Result<JobOperator> {
         let Some(spec) = self.spec.operators.get(at) else { return Err(lost()) };
         let Some(component) = self.components.get(&spec.uid.value) else { return Err(lost()) };
-        let limits = Limits { memory: spec.limits.memory, deadline: spec.limits.deadline, output: spec.limits.output };
-        let factory = GuestFactory::new(Arc::clone(component), limits).map_err(|reason| self.refuse(&spec.uid.at, reason))?;
+        let factory = GuestFactory::new(Arc::clone(component), spec.limits).map_err(|reason| self.refuse(&spec.uid.at, reason))?;
         let descriptor = component.descriptor();
         let parameters = encode_parameters(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
             self.refuse(&parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))

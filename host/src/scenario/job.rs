@@ -11,11 +11,12 @@ use tidemill_core::{Error, Result};
 
 use super::components::Components;
 use super::disk::MemoryDisk;
+use crate::guest::Limits;
 use crate::runtime::{Assembly, Job, Rig};
 use crate::spec::JobSpec;
 use crate::spec::case::{Case, Setup};
 use crate::spec::error::{At, Place};
-use crate::spec::job::{Checkpoints, FileSource, Format, Limits, Restart, Source, SourceConnector, StateBackend, Stream, Watermark};
+use crate::spec::job::{Checkpoints, FileSource, Format, Restart, Source, SourceConnector, StateBackend, Stream, Watermark};
 use crate::spec::plan::MAIN;
 
 /// The uid of the source.

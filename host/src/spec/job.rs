@@ -8,6 +8,7 @@ use tidemill_core::key_group::default_max_parallelism;
 use tidemill_wit::descriptor::TtlUpdate;
 
 use super::error::{At, Place, SpecError};
+use crate::guest::Limits;
 
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
@@ -322,23 +323,6 @@ pub enum OnError {
     Fail,
     /// The record goes to the lane `dead-letter`, and the job goes on.
     DeadLetter,
-}
-
-/// What one instance of a component may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of memory.
-    pub memory: u64,
-    /// How long one call may take; at least a second.
-    pub deadline: Duration,
-    /// Bytes that one call may hand out.
-    pub output: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { memory: 256 << 20, deadline: Duration::from_secs(10), output: 64 << 20 }
-    }
 }
 
 /// Where records go.

@@ -5,9 +5,9 @@ use tidemill_core::effects::Writes;
 use tidemill_core::state::BroadcastStates;
 use tidemill_wit::descriptor::write_op;
 
-use super::super::WORKER_STACK;
+use super::super::{GuestFactory, Limits, WORKER_STACK};
 use super::wat::{ANSWER, Guest, ZEROS, all, emit, import, ok};
-use super::{Call, engine, factory, open, trapped};
+use super::{Call, LIMITS, engine, factory, open, trapped};
 
 fn elements(body: impl Into<String>) -> Guest {
     Guest { elements: body.into(), ..Guest::default() }
@@ -54,6 +54,22 @@ fn recursion_ends_at_the_guests_stack() {
     let guest = Guest { items: "(func $deep (call $deep) (call $deep))".to_owned(), ..elements("(call $deep) (i32.const 0)") };
     let worker = std::thread::Builder::new().stack_size(WORKER_STACK);
     worker.spawn(move || traps(&guest, "the guest ran out of stack")).unwrap().join().unwrap();
+}
+
+#[test]
+fn a_guest_has_the_stack_that_its_limits_say() {
+    let down = "(func $down (param i32) (result i32) (if (result i32) (local.get 0)
+      (then (i32.add (i32.const 1) (call $down (i32.sub (local.get 0) (i32.const 1))))) (else (i32.const 0))))";
+    let guest = Guest { items: down.to_owned(), ..elements(ok("(i32.sub (call $down (i32.const 8000)) (i32.const 7998))")) };
+    let call = move |stack| {
+        let component = engine().with_stack(stack).unwrap().load("hand.wasm", &guest.build(), None).unwrap();
+        let factory = GuestFactory::new(component, Limits { stack, ..LIMITS }).unwrap();
+        Call::new().elements(&mut *factory.open(&[]).unwrap())
+    };
+    let worker = std::thread::Builder::new().stack_size(WORKER_STACK);
+    let [small, large] = worker.spawn(move || [Limits::MIN_STACK, Limits::MAX_STACK].map(call)).unwrap().join().unwrap();
+    assert!(trapped(small).contains("the guest ran out of stack"));
+    assert_eq!(large, Ok(2));
 }
 
 #[test]

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use tidemill_wit::descriptor::TtlUpdate;
 
-use crate::guest;
+use crate::guest::Limits;
 use crate::spec::Text;
 use crate::spec::error::{At, Problems};
 use crate::spec::fields::{self, Fields};
-use crate::spec::job::{Limits, OnError, Operator, Parameters, StateOverride, Table, TableRows, Ttl};
+use crate::spec::job::{OnError, Operator, Parameters, StateOverride, Table, TableRows, Ttl};
 use crate::spec::tree::{Node, Value};
 
 const OPERATOR: &[&str] = &["uid", "input", "broadcast", "key_by", "component", "parameters", "tables", "states", "on_error", "limits"];
@@ -133,17 +133,24 @@ fn ttl(node: &Node) -> Result<Ttl, String> {
     }
 }
 
+fn stack(node: &Node) -> Result<u64, String> {
+    let size = fields::size(Limits::MIN_STACK)(node)?;
+    if size > Limits::MAX_STACK { Err(format!("must be at most 2MiB, not {size} bytes")) } else { Ok(size) }
+}
+
 fn limits(node: &Node, problems: &mut Problems) -> Limits {
     let mut limits = Limits::default();
-    if let Some(fields) = Fields::of(node, "`limits`", &["memory", "deadline", "output"], problems) {
-        fields.update("memory", &mut limits.memory, fields::size(guest::Limits::MIN_MEMORY), problems);
+    if let Some(fields) = Fields::of(node, "`limits`", &["memory", "deadline", "output", "table", "stack"], problems) {
+        fields.update("memory", &mut limits.memory, fields::size(Limits::MIN_MEMORY), problems);
         fields.update(
             "deadline",
             &mut limits.deadline,
-            fields::duration(i64::try_from(guest::Limits::MIN_DEADLINE.as_millis()).unwrap_or(i64::MAX)),
+            fields::duration(i64::try_from(Limits::MIN_DEADLINE.as_millis()).unwrap_or(i64::MAX)),
             problems,
         );
         fields.update("output", &mut limits.output, fields::size(1), problems);
+        fields.update("table", &mut limits.table, fields::whole(1), problems);
+        fields.update("stack", &mut limits.stack, stack, problems);
     }
     limits
 }
