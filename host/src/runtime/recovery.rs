@@ -156,12 +156,12 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
                     broadcast_migration: stored.map(|stored| migration(&stored.broadcast_states, broadcast)).unwrap_or_default(),
                     ..RestoredOperator::default()
                 });
-                restored.passes.extend(part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))));
+                restored.passes.extend(part.groups.iter().map(|(group, _)| (*group, part.pass)));
                 for database in manifest.databases.iter().filter(|database| database.operator == part.uid && database.worker == file.worker)
                 {
                     let groups = range_of(file.worker, manifest.max_parallelism, manifest.parallelism);
                     let of = |group| u16::try_from(group).ok().map(KeyGroup);
-                    restored.passes.extend(part.pass.iter().flat_map(|pass| groups.clone().filter_map(of).map(|group| (group, *pass))));
+                    restored.passes.extend(groups.clone().filter_map(of).map(|group| (group, part.pass)));
                     restored.stored.push(state::stored(store, database, groups, manifest.checkpoint)?);
                 }
                 restored.broadcast.extend_from_slice(part.broadcast);

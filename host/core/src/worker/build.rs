@@ -81,9 +81,9 @@ pub struct WorkerSetup {
 /// An operator's part of a checkpoint, of all its subtasks.
 #[derive(Default)]
 pub struct RestoredOperator {
-    /// The event-time pass that the checkpoint interrupted, by key group. Those of one subtask have the same; those of different subtasks
-    /// need not: how idle channels return can make their watermarks differ at a barrier.
-    pub passes: Vec<(KeyGroup, Timestamp)>,
+    /// The event-time pass that the checkpoint interrupted, if it did, for every key group that may have state. Those of one subtask have the
+    /// same; those of different subtasks need not: how idle channels return can make their watermarks differ at a barrier.
+    pub passes: Vec<(KeyGroup, Option<Timestamp>)>,
     /// The state and timers by key group.
     pub groups: Vec<(KeyGroup, Vec<u8>)>,
     /// State that is not loaded yet.
@@ -105,9 +105,8 @@ impl RestoredOperator {
     /// another parallelism they may come from several subtasks; what is left of a longer pass fires with the next watermark, while firing the
     /// timers of a group that was in no pass would be too early for the records before them.
     fn pass_of(&self, mine: &Range<u32>) -> Option<Timestamp> {
-        let passes: BTreeMap<KeyGroup, Timestamp> = self.passes.iter().copied().collect();
-        let groups = self.groups.iter().filter(|(group, _)| mine.contains(&u32::from(group.0)));
-        let horizons: Option<Vec<Timestamp>> = groups.map(|(group, _)| passes.get(group).copied()).collect();
+        let passes = self.passes.iter().filter(|(group, _)| mine.contains(&u32::from(group.0)));
+        let horizons: Option<Vec<Timestamp>> = passes.map(|(_, horizon)| *horizon).collect();
         horizons?.into_iter().min()
     }
 }
@@ -274,9 +273,8 @@ mod tests {
 
     #[test]
     fn a_pass_is_finished_as_far_as_all_key_groups_were_in_one() {
-        let passes = [(0, 100), (1, 70)].map(|(group, horizon)| (KeyGroup(group), Timestamp(horizon))).to_vec();
-        let groups = [0, 1, 2].map(|group| (KeyGroup(group), Vec::new())).to_vec();
-        let restored = RestoredOperator { passes, groups, ..RestoredOperator::default() };
+        let passes = [(0, Some(100)), (1, Some(70)), (2, None)].map(|(group, horizon)| (KeyGroup(group), horizon.map(Timestamp))).to_vec();
+        let restored = RestoredOperator { passes, ..RestoredOperator::default() };
         let found = [0..1, 1..2, 0..2, 0..3, 2..3, 3..9].map(|mine| restored.pass_of(&mine).map(|horizon| horizon.0));
         assert_eq!(found, [Some(100), Some(70), Some(70), None, None, None]);
     }

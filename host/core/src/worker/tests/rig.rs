@@ -122,7 +122,7 @@ pub(super) fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
     let bytes = snapshot.state();
     let Snapshot { operators, .. } = Snapshot::parse(&bytes).unwrap();
     let part = operators.first().unwrap();
-    let passes = part.pass.iter().flat_map(|pass| part.groups.iter().map(|(group, _)| (*group, *pass))).collect();
+    let passes = part.groups.iter().map(|(group, _)| (*group, part.pass)).collect();
     let groups = part.groups.iter().map(|(group, bytes)| (*group, bytes.to_vec())).collect();
     let splits = snapshot.splits.into_iter().flat_map(|(_, splits)| splits).collect();
     Restart { splits, operator: RestoredOperator { passes, groups, ..RestoredOperator::default() } }
