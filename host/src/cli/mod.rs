@@ -4,6 +4,7 @@ mod build;
 mod component;
 mod new;
 mod plan;
+mod rescale;
 mod run;
 mod savepoint;
 mod stop;
@@ -57,6 +58,8 @@ enum Command {
     Test(test::Options),
     /// Stop a running job at a checkpoint
     Stop(stop::Options),
+    /// Give a running job another number of workers
+    Rescale(rescale::Options),
     /// Take savepoints, and look into them
     #[command(subcommand)]
     Savepoint(savepoint::Command),
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
         Command::Stop(options) => stop::stop(options).map(|()| ExitCode::SUCCESS),
+        Command::Rescale(options) => rescale::rescale(options).map(|()| ExitCode::SUCCESS),
         Command::Savepoint(command) => savepoint::run(command),
         Command::Plan(options) => plan::plan(options),
         Command::Test(options) => test::test(options),

@@ -32,6 +32,8 @@ pub enum Task {
         folder: SavepointFolder,
         /// Whether it is also the job's newest checkpoint, as that of a stop is.
         also_checkpoint: bool,
+        /// What the client called its request for it.
+        trigger: String,
     },
     /// Make a worker's part durable.
     Persist(Box<WorkerSnapshot>),
@@ -95,6 +97,9 @@ pub struct Checkpoints {
 struct Savepoint {
     folder: SavepointFolder,
     also_checkpoint: bool,
+    trigger: String,
+    /// Its state files, if it is a checkpoint too, which has files of its own.
+    files: Vec<StateFile>,
 }
 
 /// One worker's part of a checkpoint, durable.
@@ -121,6 +126,7 @@ impl Checkpoints {
             end_of_input: false,
             records_in: recovered.records_in,
             savepoint: false,
+            trigger: None,
             restored: None,
             files: Vec::new(),
             databases: Vec::new(),
@@ -163,8 +169,8 @@ impl Checkpoints {
 
     fn perform_task(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
         match task {
-            Task::Save { checkpoint, folder, also_checkpoint } => {
-                self.savepoints.insert(checkpoint, Savepoint { folder, also_checkpoint });
+            Task::Save { checkpoint, folder, also_checkpoint, trigger } => {
+                self.savepoints.insert(checkpoint, Savepoint { folder, also_checkpoint, trigger, files: Vec::new() });
                 Ok(None)
             }
             Task::Persist(snapshot) => {
@@ -203,14 +209,8 @@ impl Checkpoints {
         for job in std::mem::take(&mut snapshot.jobs) {
             job()?;
         }
-        let state = snapshot.state();
         // Kept even if the state cannot be written: the next checkpoint commits them.
-        let written = match self.savepoints.get(&checkpoint) {
-            Some(Savepoint { folder, also_checkpoint: false }) => folder.write_state(snapshot.worker, &state),
-            _ => self.store.write_state(checkpoint, snapshot.worker, &state),
-        };
-        let frozen = std::mem::take(&mut snapshot.frozen);
-        let written = written.and_then(|file| Ok((file, self.store_databases(checkpoint, snapshot.worker, frozen)?)));
+        let written = self.write_state(&mut snapshot);
         match written {
             Ok((file, databases)) => {
                 let part =
@@ -223,6 +223,24 @@ impl Checkpoints {
                 Err(error)
             }
         }
+    }
+
+    /// Writes a worker's state: that of a savepoint whole, in a file that any backend can read; that of a checkpoint as it comes.
+    ///
+    /// # Errors
+    /// A file did not become durable.
+    fn write_state(&mut self, snapshot: &mut WorkerSnapshot) -> Result<(StateFile, Vec<StoredDatabase>)> {
+        let (checkpoint, worker) = (snapshot.checkpoint, snapshot.worker);
+        if let Some(savepoint) = self.savepoints.get_mut(&checkpoint) {
+            let file = savepoint.folder.stream_state(worker, &|out| snapshot.write(true, out))?;
+            if !savepoint.also_checkpoint {
+                return Ok((file, Vec::new()));
+            }
+            savepoint.files.push(file);
+        }
+        let file = self.store.stream_state(checkpoint, worker, &|out| snapshot.write(false, out))?;
+        let frozen = std::mem::take(&mut snapshot.frozen);
+        Ok((file, self.store_databases(checkpoint, worker, frozen)?))
     }
 
     /// Stores the files of frozen state that are not stored yet. What fails amid it is removed when the checkpoint is discarded.
@@ -291,9 +309,9 @@ impl Checkpoints {
                 sink.committables.push(committable.clone());
             }
         }
-        if let Some(Savepoint { folder, also_checkpoint }) = self.savepoints.get(&checkpoint) {
-            save(&self.store, folder, &manifest, *also_checkpoint)?;
-            if !also_checkpoint {
+        if let Some(savepoint) = self.savepoints.get(&checkpoint) {
+            savepoint.complete(&manifest)?;
+            if !savepoint.also_checkpoint {
                 // What it has not committed stays with the next checkpoint.
                 self.savepoints.remove(&checkpoint);
                 return Ok(());
@@ -332,7 +350,7 @@ impl Checkpoints {
             }
         }
         match self.savepoints.remove(&checkpoint) {
-            Some(Savepoint { folder, also_checkpoint: false }) => folder.discard(),
+            Some(Savepoint { folder, also_checkpoint: false, .. }) => folder.discard(),
             Some(Savepoint { folder, .. }) => folder.discard().and_then(|()| self.store.discard(checkpoint)),
             None => self.store.discard(checkpoint),
         }?;
@@ -348,14 +366,17 @@ impl Checkpoints {
     }
 }
 
-/// Completes a savepoint. The files of one that is a checkpoint too are copied; those of another are there already.
-fn save(store: &CheckpointStore, folder: &SavepointFolder, manifest: &Manifest, also_checkpoint: bool) -> Result<()> {
-    let mut manifest = Manifest { savepoint: true, ..manifest.clone() };
-    if also_checkpoint {
-        let copy = |file: &StateFile| folder.write_state(file.worker, &store.read_state(file)?);
-        manifest.files = manifest.files.iter().map(copy).collect::<Result<_>>()?;
+impl Savepoint {
+    /// Writes its manifest: all else is there.
+    fn complete(&self, manifest: &Manifest) -> Result<()> {
+        let mut manifest = Manifest { savepoint: true, trigger: Some(self.trigger.clone()), ..manifest.clone() };
+        if self.also_checkpoint {
+            manifest.databases.clear();
+            manifest.files.clone_from(&self.files);
+            manifest.files.sort_by_key(|file| file.worker);
+        }
+        self.folder.write_manifest(&manifest)
     }
-    folder.write_manifest(&manifest)
 }
 
 /// A storage error fails the checkpoint, which the spec may tolerate; any other fails the job.

@@ -103,7 +103,7 @@ fn copy(store: &CheckpointStore, saved: &Saved, from: &From, mut manifest: Manif
         let copied = database.files.iter().map(|file| saved.copy_file(file, store, id, &place));
         database.files = copied.collect::<Result<_>>()?;
     }
-    manifest.savepoint = false;
+    (manifest.savepoint, manifest.trigger) = (false, None);
     let path = std::path::absolute(&from.path).unwrap_or_else(|_| from.path.clone());
     manifest.restored = Some(Restored { from: path.display().to_string(), drop_missing: from.missing == Missing::Dropped });
     if saved.is_committed()? || manifest.sinks.iter().all(|sink| sink.committables.is_empty()) {

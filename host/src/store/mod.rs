@@ -1,4 +1,5 @@
-//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` and `OWNER` beside them.
+//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED`, `OWNER` and `PARALLELISM`
+//! beside them.
 //! State that is in files of its own lies in `shared` and in `chk-N/NAME-I`, as the manifest says.
 //! `chk-N/COMMITTING` says that some of its output may be visible, `chk-N/COMMITTED` that all of it was.
 //!
@@ -6,11 +7,13 @@
 //! does; a folder without one is what an unfinished checkpoint left.
 
 pub mod lock;
+pub mod parallelism;
 pub mod savepoint;
 
 mod owner;
 mod record;
 mod shared;
+mod streamed;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,6 +23,8 @@ use tidemill_core::checkpoint::manifest::{Manifest, StateFile};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
+
+pub use self::streamed::Pieces;
 
 const MANIFEST: &str = "manifest.json";
 const COMMITTING: &str = "COMMITTING";
@@ -51,9 +56,15 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn write_state(&self, checkpoint: u64, worker: u32, bytes: &[u8]) -> Result<StateFile> {
-        let path = format!("{PREFIX}{checkpoint}/worker-{worker}.state");
-        self.write(&self.dir.join(&path), bytes)?;
-        Ok(StateFile { path, worker, bytes: bytes.len() as u64, checksum: checksum(bytes), base: None })
+        self.stream_state(checkpoint, worker, &|out| out(bytes))
+    }
+
+    /// Writes a worker's state file piece by piece.
+    ///
+    /// # Errors
+    /// It did not become durable, or a piece cannot be had.
+    pub fn stream_state(&self, checkpoint: u64, worker: u32, pieces: &Pieces<'_>) -> Result<StateFile> {
+        streamed::write_state(&*self.disk, &self.dir, format!("{PREFIX}{checkpoint}/worker-{worker}.state"), worker, pieces)
     }
 
     /// Writes a manifest: then the checkpoint exists.

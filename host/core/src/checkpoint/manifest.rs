@@ -36,6 +36,9 @@ pub struct Manifest {
     /// Whether it is a savepoint: the paths of its files are relative to its own folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub savepoint: bool,
+    /// What the client called its request for the savepoint: asked again under the same name, it is answered again and not done again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
     /// The savepoint or checkpoint that the job was told to start from, if this is the copy that it starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
@@ -209,6 +212,7 @@ mod tests {
             end_of_input: false,
             records_in: 9,
             savepoint: false,
+            trigger: None,
             restored: None,
             files: vec![],
             databases: vec![],

@@ -11,6 +11,8 @@ use crate::key_group::KeyGroup;
 pub struct Frozen {
     /// The files.
     pub files: Vec<FrozenFile>,
+    /// The same state by key groups, read from the files.
+    pub groups: Box<dyn StoredGroups>,
     /// Removes the files when it is dropped.
     pub guard: Box<dyn Any + Send>,
 }

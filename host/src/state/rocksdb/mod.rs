@@ -5,6 +5,7 @@
 //! process: there is no log, and the folder is emptied at the start, since state comes from checkpoints.
 
 mod database;
+mod frozen;
 mod options;
 mod rows;
 mod stored;
