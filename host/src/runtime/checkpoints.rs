@@ -232,13 +232,13 @@ impl Checkpoints {
     fn write_state(&mut self, snapshot: &mut WorkerSnapshot) -> Result<(StateFile, Vec<StoredDatabase>)> {
         let (checkpoint, worker) = (snapshot.checkpoint, snapshot.worker);
         if let Some(savepoint) = self.savepoints.get_mut(&checkpoint) {
-            let file = savepoint.folder.stream_state(worker, &|out| snapshot.write(true, out))?;
+            let file = savepoint.folder.stream_state(worker, &mut |out| snapshot.write(true, out))?;
             if !savepoint.also_checkpoint {
                 return Ok((file, Vec::new()));
             }
             savepoint.files.push(file);
         }
-        let file = self.store.stream_state(checkpoint, worker, &|out| snapshot.write(false, out))?;
+        let file = self.store.stream_state(checkpoint, worker, &mut |out| snapshot.write(false, out))?;
         let frozen = std::mem::take(&mut snapshot.frozen);
         Ok((file, self.store_databases(checkpoint, worker, frozen)?))
     }
@@ -247,11 +247,12 @@ impl Checkpoints {
     ///
     /// # Errors
     /// A file did not become durable.
-    fn store_databases(&mut self, checkpoint: u64, worker: u32, frozen: Vec<(String, Frozen)>) -> Result<Vec<StoredDatabase>> {
+    fn store_databases(&mut self, checkpoint: u64, worker: u32, frozen: Vec<(String, Box<dyn Frozen>)>) -> Result<Vec<StoredDatabase>> {
         let mut databases = Vec::with_capacity(frozen.len());
-        for (number, (operator, frozen)) in frozen.into_iter().enumerate() {
-            let mut files = Vec::with_capacity(frozen.files.len());
-            for FrozenFile { name, path, content } in &frozen.files {
+        for (number, (operator, mut frozen)) in frozen.into_iter().enumerate() {
+            let made = frozen.files()?;
+            let mut files = Vec::with_capacity(made.len());
+            for FrozenFile { name, path, content } in &made {
                 files.push(match content {
                     None => self.store.store_own(path, name, checkpoint, &format!("state-{worker}-{number}"))?,
                     Some(content) => match self.shared.get(content) {
@@ -272,8 +273,11 @@ impl Checkpoints {
     /// Removes the shared files that no checkpoint needs, neither a complete one nor one under way.
     fn clean_shared(&mut self) -> Result<()> {
         let under_way = self.parts.values().flatten().flat_map(|part| &part.databases).flat_map(|database| &database.files);
-        let kept = self.store.clean_shared(under_way.map(|file| file.path.clone()).collect())?;
-        self.shared.retain(|_, file| kept.contains(&file.path));
+        let under_way = under_way.map(|file| file.path.clone()).collect();
+        // What a cleaning has removed that then failed is not known: all is stored anew then.
+        let shared = std::mem::take(&mut self.shared);
+        let kept = self.store.clean_shared(under_way)?;
+        self.shared = shared.into_iter().filter(|(_, file)| kept.contains(&file.path)).collect();
         Ok(())
     }
 

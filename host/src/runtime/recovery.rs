@@ -18,7 +18,6 @@ use super::checkpoints::commit;
 use super::doing::Doing;
 use super::job::Job;
 use super::plan::RestorePlan;
-use crate::state;
 use crate::store::CheckpointStore;
 
 /// What a job starts from.
@@ -162,7 +161,7 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
                     let groups = range_of(file.worker, manifest.max_parallelism, manifest.parallelism);
                     let of = |group| u16::try_from(group).ok().map(KeyGroup);
                     restored.passes.extend(groups.clone().filter_map(of).map(|group| (group, part.pass)));
-                    restored.stored.push(state::stored(store, database, groups, manifest.checkpoint)?);
+                    restored.stored.push((job.open_stored)(store, database, groups, manifest.checkpoint)?);
                 }
                 restored.broadcast.extend_from_slice(part.broadcast);
                 restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));

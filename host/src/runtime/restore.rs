@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidemill_core::checkpoint::manifest::{Manifest, Restored, StateFile};
+use tidemill_core::checkpoint::manifest::{Manifest, Restored, SinkCommittables, StateFile};
 use tidemill_core::{Error, Result};
 use tracing::{info, warn};
 
@@ -28,19 +28,31 @@ pub struct From {
 ///
 /// # Errors
 /// The job does not fit the savepoint, a sink is ahead of it, a file is damaged, or the copy cannot be stored.
-pub(super) fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From) -> Result<Manifest> {
+pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From) -> Result<Manifest> {
     let doing = || format!("starting from {}", saved.name());
     let mut manifest = Manifest { job: job.name.clone(), ..saved.manifest.clone() };
+    if saved.manifest.job != job.name && !from.new_incarnation {
+        let (theirs, ours) = (&saved.manifest.job, &job.name);
+        return Err(Error::config(format!(
+            "{} is of job {theirs}, not of {ours}: name the job {theirs} to go on with it, or give --new-incarnation to begin {ours} from it, \
+             with output of its own",
+            saved.name()
+        )));
+    }
     check(job, &manifest, from.missing).map_err(|error| error.while_doing(doing()))?;
     let contents = Contents::read(saved)?;
     let ahead = ahead(job, store, saved)?;
     if let (Some(ahead), false) = (&ahead, from.new_incarnation) {
         return Err(Error::config(format!(
-            "{ahead}, but {} is of checkpoint {}: going back would write the output in between again. run without --from to go on from \
+            "{ahead}, but {} is of checkpoint {}{}: going back would write the output in between again. run without --from to go on from \
              the newest checkpoint, or give --new-incarnation to write it again, knowingly, beside what is there",
             saved.name(),
-            manifest.checkpoint
+            manifest.checkpoint,
+            of_incarnation(manifest.incarnation)
         )));
+    }
+    if ahead.is_none() {
+        leave_out_what_is_gone(job, store, saved, from, &mut manifest)?;
     }
     say_what_is_dropped(&RestorePlan::new(job, &manifest, from.missing), &contents);
     if from.new_incarnation {
@@ -61,7 +73,7 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
         if let Some((found, newest)) = sink.newest_commit()?
             && (found, newest) > (incarnation, checkpoint)
         {
-            return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}")));
+            return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}{}", of_incarnation(found))));
         }
     }
     // A job that crashed after a savepoint gives its id to a checkpoint of its own.
@@ -69,7 +81,49 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
         let other = newest.checkpoint == checkpoint && !same_cut(newest, &saved.manifest);
         (newest.incarnation, newest.checkpoint) > (incarnation, checkpoint) || other
     };
-    Ok(store.newest()?.filter(is_ahead).map(|newest| format!("the job has gone on to its own checkpoint {}", newest.checkpoint)))
+    Ok(store
+        .newest()?
+        .filter(is_ahead)
+        .map(|newest| format!("the job has gone on to its own checkpoint {}{}", newest.checkpoint, of_incarnation(newest.incarnation))))
+}
+
+/// Most jobs have only one: then nothing is said of it.
+fn of_incarnation(incarnation: u32) -> String {
+    if incarnation == 0 { String::new() } else { format!(" of incarnation {incarnation}") }
+}
+
+/// A savepoint that was not committed names hidden output of the job, and a later start from a checkpoint before it removes that, in order
+/// to write it again. The savepoint cannot be gone on from then without a gap in the output.
+fn leave_out_what_is_gone(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From, manifest: &mut Manifest) -> Result<()> {
+    let id = manifest.checkpoint;
+    let newest = store.newest()?;
+    // What a commit has made visible may have been taken away by a reader.
+    let begun = newest.as_ref().is_some_and(|newest| same_cut(newest, manifest)) && store.is_committing(id)?;
+    if begun || saved.is_committed()? {
+        return Ok(());
+    }
+    for SinkCommittables { uid, committables } in &mut manifest.sinks {
+        let Some((_, sink)) = job.sinks.iter().find(|(known, _)| known == uid) else { continue };
+        let gone = sink.gone(committables)?;
+        if gone.is_empty() {
+            continue;
+        }
+        let what =
+            format!("{} has {} part(s) of output for sink {uid} that were not committed when it was taken", saved.name(), gone.len());
+        if !from.new_incarnation {
+            let instead = newest.as_ref().map_or_else(String::new, |newest| {
+                format!("run without --from to go on from checkpoint {}, which writes that output again, or ", newest.checkpoint)
+            });
+            return Err(Error::config(format!(
+                "{what}, and they are gone, since the job was started again after it: {instead}give --new-incarnation to start from it \
+                 without that output"
+            )));
+        }
+        warn!(sink = uid, "{what}, and they are gone: the new incarnation begins without that output");
+        let mut index = 0..;
+        committables.retain(|_| index.next().is_none_or(|index| !gone.contains(&index)));
+    }
+    Ok(())
 }
 
 fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<u32> {

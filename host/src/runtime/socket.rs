@@ -10,8 +10,9 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidemill_core::disk::Disk;
@@ -70,10 +71,38 @@ enum Answer {
     Failed { error: String, kind: String },
 }
 
-/// The socket of this process's job; it is removed with this.
+/// The process does not wait longer at its end for clients to take their answers.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The socket of this process's job; it is removed with this, when those who asked have their answers.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
+    control: Control,
+    answering: Arc<Answering>,
+}
+
+/// How many clients have asked and were not answered yet.
+#[derive(Debug, Default)]
+struct Answering {
+    clients: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Answering {
+    fn begin(&self) {
+        *self.clients.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    fn end(&self) {
+        *self.clients.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.fewer.notify_all();
+    }
+
+    fn wait(&self, at_most: Duration) {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        _ = self.fewer.wait_timeout_while(clients, at_most, |clients| *clients > 0);
+    }
 }
 
 impl Socket {
@@ -87,23 +116,29 @@ impl Socket {
         // What a process that was killed left: the lock says that it is gone.
         disk.remove(&path).map_err(failed)?;
         let listener = at(dir, |path| UnixListener::bind(path)).map_err(failed)?;
-        let (control, disk) = (control.clone(), Arc::clone(disk));
+        let socket = Self { path, control: control.clone(), answering: Arc::default() };
+        let (control, disk, answering) = (control.clone(), Arc::clone(disk), Arc::clone(&socket.answering));
         let serve = move || {
             for stream in listener.incoming().flatten() {
-                let (control, disk) = (control.clone(), Arc::clone(&disk));
-                let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || serve(&stream, &control, &disk));
+                let (control, disk, answering) = (control.clone(), Arc::clone(&disk), Arc::clone(&answering));
+                let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || serve(&stream, &control, &disk, &answering));
                 if let Err(error) = spawned {
                     debug!("cannot answer on the control socket: {error}");
                 }
             }
         };
-        thread::Builder::new().name("control".to_owned()).spawn(serve).map_err(failed)?;
-        Ok(Self { path })
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(serve)
+            .map_err(|error| Error::config("starting the thread that answers on the control socket").caused_by(error))?;
+        Ok(socket)
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
+        self.control.refuse_all("the job has ended without doing it: its log says what became of it");
+        self.answering.wait(LAST_WORDS);
         // Whatever is left of it is removed by the next process.
         _ = std::fs::remove_file(&self.path);
     }
@@ -145,12 +180,13 @@ pub fn ask(dir: &Path, ask: &Ask) -> Result<Reply> {
     }
 }
 
-fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>) {
+fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>, answering: &Answering) {
     let mut line = String::new();
     let read = BufReader::new(stream.take(MOST_BYTES)).read_line(&mut line);
     let request = read.map_err(|error| Error::config(error.to_string())).and_then(|_| {
         serde_json::from_str::<Ask>(&line).map_err(|error| Error::config("this is no request that the job knows").caused_by(error))
     });
+    answering.begin();
     let answer = match request.and_then(|request| grant(request, control, disk)) {
         Ok(reply) => answer(reply),
         Err(error) => {
@@ -161,7 +197,9 @@ fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>) {
     let mut text = serde_json::to_vec(&answer).unwrap_or_default();
     text.push(b'\n');
     // One who has gone away hears nothing.
-    if stream.write_all(&text).is_ok() && matches!(answer, Answer::Stopped { .. } | Answer::Finished { .. }) {
+    let heard = stream.write_all(&text).is_ok();
+    answering.end();
+    if heard && matches!(answer, Answer::Stopped { .. } | Answer::Finished { .. }) {
         _ = stream.read(&mut [0]);
     }
 }

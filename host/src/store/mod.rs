@@ -56,14 +56,14 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn write_state(&self, checkpoint: u64, worker: u32, bytes: &[u8]) -> Result<StateFile> {
-        self.stream_state(checkpoint, worker, &|out| out(bytes))
+        self.stream_state(checkpoint, worker, &mut |out| out(bytes))
     }
 
     /// Writes a worker's state file piece by piece.
     ///
     /// # Errors
     /// It did not become durable, or a piece cannot be had.
-    pub fn stream_state(&self, checkpoint: u64, worker: u32, pieces: &Pieces<'_>) -> Result<StateFile> {
+    pub fn stream_state(&self, checkpoint: u64, worker: u32, pieces: &mut Pieces<'_>) -> Result<StateFile> {
         streamed::write_state(&*self.disk, &self.dir, format!("{PREFIX}{checkpoint}/worker-{worker}.state"), worker, pieces)
     }
 

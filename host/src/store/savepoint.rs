@@ -53,7 +53,7 @@ impl SavepointFolder {
     ///
     /// # Errors
     /// It did not become durable, or a piece cannot be had.
-    pub fn stream_state(&self, worker: u32, pieces: &Pieces<'_>) -> Result<StateFile> {
+    pub fn stream_state(&self, worker: u32, pieces: &mut Pieces<'_>) -> Result<StateFile> {
         write_state(&*self.disk, &self.dir, format!("worker-{worker}.state"), worker, pieces)
     }
 
@@ -222,7 +222,7 @@ mod tests {
     fn a_savepoint_can_be_moved_and_named_by_its_manifest() {
         let root = tempfile::tempdir().unwrap();
         let folder = SavepointFolder::create(Arc::new(RealDisk), root.path().join("a/b")).unwrap();
-        let files = vec![folder.stream_state(0, &|out| out(b"state")).unwrap()];
+        let files = vec![folder.stream_state(0, &mut |out| out(b"state")).unwrap()];
         folder.write_manifest(&Manifest { version: VERSION, savepoint: true, files, ..Manifest::default() }).unwrap();
         fs::rename(root.path().join("a/b"), root.path().join("c")).unwrap();
         for path in ["c", "c/manifest.json"] {
@@ -242,7 +242,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("s");
         let create = || SavepointFolder::create(Arc::new(RealDisk), dir.clone());
-        create().unwrap().stream_state(3, &|out| out(b"x")).unwrap();
+        create().unwrap().stream_state(3, &mut |out| out(b"x")).unwrap();
         let folder = create().unwrap();
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
         folder.write_manifest(&Manifest { version: VERSION, savepoint: true, ..Manifest::default() }).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = SavepointFolder::create(Arc::new(RealDisk), root.path().join("s")).unwrap();
         fs::write(root.path().join("x"), b"state").unwrap();
-        let mut file = folder.stream_state(0, &|out| out(b"state")).unwrap();
+        let mut file = folder.stream_state(0, &mut |out| out(b"state")).unwrap();
         file.path = "../x".to_owned();
         folder.write_manifest(&Manifest { version: VERSION, savepoint: true, files: vec![file], ..Manifest::default() }).unwrap();
         let saved = Saved::open(Arc::new(RealDisk), folder.dir()).unwrap();

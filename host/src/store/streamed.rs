@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 const CHUNK: usize = 1 << 20;
 
 /// Says what is in a state file, piece by piece.
-pub type Pieces<'a> = dyn Fn(&mut Out<'_>) -> Result<()> + 'a;
+pub type Pieces<'a> = dyn FnMut(&mut Out<'_>) -> Result<()> + 'a;
 
 /// A file that is being written.
 struct Streamed {
@@ -46,7 +46,7 @@ impl Streamed {
 }
 
 /// Writes a worker's state file into a folder, whole or not at all. `name` is its path as the manifest has it.
-pub(super) fn write_state(disk: &dyn Disk, dir: &Path, name: String, worker: u32, pieces: &Pieces<'_>) -> Result<StateFile> {
+pub(super) fn write_state(disk: &dyn Disk, dir: &Path, name: String, worker: u32, pieces: &mut Pieces<'_>) -> Result<StateFile> {
     let path = dir.join(&name);
     let failed = |error: std::io::Error| Error::storage(format!("writing {}", path.display())).caused_by(error);
     let folder = path.parent().unwrap_or(dir);
@@ -72,8 +72,9 @@ mod tests {
     fn pieces_of_any_length_make_one_file() {
         let root = tempfile::tempdir().unwrap();
         let pieces = [&b"a"[..], &vec![7; CHUNK], b"", &vec![8; CHUNK - 1], b"bc", &vec![9; 2 * CHUNK], b"d"];
-        let file =
-            write_state(&RealDisk, root.path(), "x/worker-3.state".to_owned(), 3, &|out| pieces.iter().try_for_each(|piece| out(piece)));
+        let file = write_state(&RealDisk, root.path(), "x/worker-3.state".to_owned(), 3, &mut |out| {
+            pieces.iter().try_for_each(|piece| out(piece))
+        });
         let file = file.unwrap();
         let written = std::fs::read(root.path().join("x/worker-3.state")).unwrap();
         assert_eq!(written, pieces.concat());

@@ -187,6 +187,18 @@ impl Manifest {
         if line != format!("\nxxh3 {:016x}\n", xxh3_64(text)).as_bytes() {
             return Err(corrupt("does not have the checksum that was written".to_owned()));
         }
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        // A newer version may lack what this one has: so its number comes first.
+        if let Ok(Versioned { version }) = serde_json::from_slice(text)
+            && version > VERSION
+        {
+            return Err(corrupt(format!(
+                "has version {version}, this program reads version {VERSION}: read it with the newer tidemill that wrote it"
+            )));
+        }
         let manifest: Self = serde_json::from_slice(text).map_err(|error| corrupt("is not valid".to_owned()).caused_by(error))?;
         if manifest.version != VERSION {
             return Err(corrupt(format!("has version {}, this program reads version {VERSION}", manifest.version)));
@@ -225,6 +237,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         assert_eq!(Manifest::from_bytes(&sample().to_bytes().unwrap()).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_by_its_number_whatever_is_in_it() {
+        let text = br#"{"version": 9, "job": 7}"#;
+        let bytes = [&text[..], format!("\nxxh3 {:016x}\n", xxhash_rust::xxh3::xxh3_64(text)).as_bytes()].concat();
+        let error = Manifest::from_bytes(&bytes).unwrap_err().chain();
+        assert!(error.contains("has version 9, this program reads version 1"), "{error}");
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::key_group::KeyGroup;
-use crate::state::StoredGroups;
+use crate::state::Frozen;
 use crate::{Error, Result, Timestamp};
 
 const MAGIC: &[u8; 8] = b"TMSTATE2";
@@ -26,9 +26,6 @@ const PASS: u8 = 2;
 const GROUP: u8 = 3;
 const BROADCAST: u8 = 4;
 const END: u8 = 0xFF;
-
-/// More than all key groups.
-const ALL_GROUPS: u32 = u16::MAX as u32 + 1;
 
 /// Takes the bytes of a state file in order, piece by piece.
 pub type Out<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
@@ -74,20 +71,20 @@ impl SnapshotWriter {
         self.bytes.len()
     }
 
-    /// Writes the file, with the key groups of `stored` at the places that they are for, in ascending order of places.
+    /// Writes the file, with the key groups of frozen state at the places that they are for, in ascending order of places.
     ///
     /// # Errors
     /// The key groups cannot be read, or `out` fails.
-    pub fn write(&self, stored: &[(usize, &dyn StoredGroups)], out: &mut Out<'_>) -> Result<()> {
+    pub fn write(&self, frozen: &mut [(usize, &mut dyn Frozen)], out: &mut Out<'_>) -> Result<()> {
         let (mut hash, mut written) = (Xxh3::new(), 0);
         let mut put = |bytes: &[u8]| {
             hash.update(bytes);
             out(bytes)
         };
-        for (place, groups) in stored {
+        for (place, frozen) in frozen {
             put(self.bytes.get(written..*place).unwrap_or_default())?;
             written = *place;
-            groups.read(0..ALL_GROUPS, &mut |group, content| {
+            frozen.groups(&mut |group, content| {
                 put(&head(GROUP, 2 + content.len() as u64))?;
                 put(&group.0.to_le_bytes())?;
                 put(content)
@@ -200,20 +197,18 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 mod tests {
     use xxhash_rust::xxh3::xxh3_64;
 
-    use std::ops::Range;
-
     use super::{OperatorSnapshot, Snapshot, SnapshotWriter};
     use crate::key_group::KeyGroup;
-    use crate::state::StoredGroups;
+    use crate::state::{Frozen, FrozenFile};
     use crate::{Result, Timestamp};
 
-    fn written(writer: &SnapshotWriter, stored: &[(usize, &dyn StoredGroups)]) -> Vec<u8> {
+    fn written(writer: &SnapshotWriter, frozen: &mut [(usize, &mut dyn Frozen)]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut out = |piece: &[u8]| {
             bytes.extend_from_slice(piece);
             Ok(())
         };
-        writer.write(stored, &mut out).unwrap();
+        writer.write(frozen, &mut out).unwrap();
         bytes
     }
 
@@ -224,15 +219,18 @@ mod tests {
         writer.group(KeyGroup(65), b"");
         writer.operator("second", None);
         writer.broadcast(b"rules");
-        written(&writer, &[])
+        written(&writer, &mut [])
     }
 
     struct Elsewhere(&'static [(u16, &'static [u8])]);
 
-    impl StoredGroups for Elsewhere {
-        fn read(&self, range: Range<u32>, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
-            let mut within = self.0.iter().filter(|(group, _)| range.contains(&u32::from(*group)));
-            within.try_for_each(|(group, content)| each(KeyGroup(*group), content))
+    impl Frozen for Elsewhere {
+        fn files(&mut self) -> Result<Vec<FrozenFile>> {
+            Ok(Vec::new())
+        }
+
+        fn groups(&mut self, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
+            self.0.iter().try_for_each(|(group, content)| each(KeyGroup(*group), content))
         }
     }
 
@@ -245,7 +243,7 @@ mod tests {
         writer.broadcast(b"rules");
         let second = writer.place();
         writer.operator("third", None);
-        let (some, none) = (Elsewhere(&[(64, b"abc"), (65, b"")]), Elsewhere(&[]));
+        let (mut some, mut none) = (Elsewhere(&[(64, b"abc"), (65, b"")]), Elsewhere(&[]));
         let mut whole = SnapshotWriter::new(7, 1);
         whole.operator("first", Some(Timestamp(-5)));
         whole.group(KeyGroup(64), b"abc");
@@ -253,7 +251,7 @@ mod tests {
         whole.operator("second", None);
         whole.broadcast(b"rules");
         whole.operator("third", None);
-        assert_eq!(written(&writer, &[(first, &some), (second, &none)]), written(&whole, &[]));
+        assert_eq!(written(&writer, &mut [(first, &mut some), (second, &mut none)]), written(&whole, &mut []));
     }
 
     #[test]

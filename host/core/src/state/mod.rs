@@ -92,7 +92,7 @@ pub trait KeyedState: Send {
     ///
     /// # Errors
     /// The backend cannot be written.
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         Ok(None)
     }
 

@@ -21,7 +21,7 @@ pub struct WorkerSnapshot {
     /// What must succeed before the checkpoint counts.
     pub jobs: Vec<Job>,
     /// The state of operators, by uid, that is in files of its own instead of in the state file.
-    pub frozen: Vec<(String, Frozen)>,
+    pub frozen: Vec<(String, Box<dyn Frozen>)>,
     /// How many records the worker's sources had read since the job began.
     pub records_in: u64,
     /// Where each of them goes in a state file that holds all state.
@@ -93,9 +93,9 @@ impl WorkerSnapshot {
     ///
     /// # Errors
     /// The frozen state cannot be read, or `out` fails.
-    pub fn write(&self, whole: bool, out: &mut Out<'_>) -> Result<()> {
-        let frozen = self.places.iter().zip(&self.frozen).filter(|_| whole);
-        let stored: Vec<_> = frozen.map(|(place, (_, frozen))| (*place, &*frozen.groups)).collect();
-        self.writer.write(&stored, out)
+    pub fn write(&mut self, whole: bool, out: &mut Out<'_>) -> Result<()> {
+        let frozen = self.places.iter().zip(&mut self.frozen).filter(|_| whole);
+        let mut frozen: Vec<(usize, &mut dyn Frozen)> = frozen.map(|(place, (_, frozen))| (*place, &mut **frozen as _)).collect();
+        self.writer.write(&mut frozen, out)
     }
 }

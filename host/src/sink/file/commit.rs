@@ -72,6 +72,25 @@ impl Folder {
         if committables.is_empty() { Ok(()) } else { self.sync() }
     }
 
+    /// The parts that have neither name.
+    pub(super) fn gone(&self, committables: &[Committable]) -> Result<Vec<usize>> {
+        let mut gone = Vec::new();
+        for (index, committable) in committables.iter().enumerate() {
+            let part = Part::from_json(&committable.payload)?;
+            match (self.find(&part.visible, &part)?, self.find(&part.hidden, &part)?) {
+                (Found::Nothing, Found::Nothing) => gone.push(index),
+                (Found::Nothing, Found::Other(what)) => {
+                    return Err(self.refused(&part, &format!("its hidden file `{}` {what}", part.hidden)));
+                }
+                (Found::Nothing | Found::ThisPart, _) => {}
+                (Found::Other(what), _) => {
+                    return Err(self.refused(&part, &format!("a file of that name exists, and {what}; it is left alone")));
+                }
+            }
+        }
+        Ok(gone)
+    }
+
     /// Notes that a part of this process is durable.
     pub(super) fn remember_synced(&self, hidden: String) {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).insert(hidden);

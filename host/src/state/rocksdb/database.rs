@@ -8,7 +8,7 @@ use rocksdb::{ColumnFamily, DB, Options};
 use tidemill_core::state::{Frozen, FrozenFile, Space};
 use tidemill_core::{Error, Result};
 
-use super::frozen::FrozenGroups;
+use super::frozen::FrozenFiles;
 use super::options::Memory;
 
 const KEYS: &str = "keys";
@@ -97,7 +97,7 @@ impl Database {
     ///
     /// # Errors
     /// `RocksDB`'s, such as a full disk.
-    pub(super) fn freeze(&self) -> Result<Option<Frozen>> {
+    pub(super) fn freeze(&self) -> Result<Option<Box<dyn Frozen>>> {
         if !self.folder.real {
             return Ok(None);
         }
@@ -115,8 +115,7 @@ impl Database {
             files.push(FrozenFile { name, path, content });
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        let groups = Box::new(FrozenGroups::new(folder.path.clone()));
-        Ok(Some(Frozen { files, groups, guard: Box::new(folder) }))
+        Ok(Some(Box::new(FrozenFiles { files, folder })))
     }
 
     /// What was being done when an error came up. The state is made anew from the last checkpoint, whatever it was.

@@ -69,7 +69,7 @@ impl Rows for DatabaseRows {
         self.database.db.write_opt(batch, &self.write).map_err(|error| self.database.failed("writing to", error))
     }
 
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         self.database.freeze()
     }
 

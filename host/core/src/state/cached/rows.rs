@@ -36,7 +36,7 @@ pub trait Rows: Send {
     ///
     /// # Errors
     /// The store cannot be written.
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         Ok(None)
     }
 
