@@ -41,11 +41,11 @@ pub trait Sink: Send + Sync {
         self.commit(committables)
     }
 
-    /// Which of these committables, by their indexes, can no longer be committed because nothing of what they describe is there, neither
-    /// committed nor to be committed. Changes nothing.
+    /// Which of these committables, by their indexes, can no longer be committed because what they describe is not there, neither committed
+    /// nor to be committed. Changes nothing.
     ///
     /// # Errors
-    /// The target cannot be looked into, or holds something else in their places.
+    /// The target cannot be looked into.
     fn gone(&self, committables: &[Committable]) -> Result<Vec<usize>> {
         let _ = committables;
         Ok(Vec::new())

@@ -51,8 +51,9 @@ pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From)
             of_incarnation(manifest.incarnation)
         )));
     }
-    if ahead.is_none() {
-        leave_out_what_is_gone(job, store, saved, from, &mut manifest)?;
+    match ahead {
+        None => leave_out_what_is_gone(job, store, saved, from, &mut manifest)?,
+        Some(_) => warn_of_gaps(job, store, saved)?,
     }
     say_what_is_dropped(&RestorePlan::new(job, &manifest, from.missing), &contents);
     if from.new_incarnation {
@@ -90,6 +91,39 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
 /// Most jobs have only one: then nothing is said of it.
 fn of_incarnation(incarnation: u32) -> String {
     if incarnation == 0 { String::new() } else { format!(" of incarnation {incarnation}") }
+}
+
+/// A job that went back behind the savepoint may have gone on without getting as far as the savepoint: what that had not committed is then in
+/// no output.
+fn warn_of_gaps(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<()> {
+    if saved.is_committed()? || store.newest()?.is_some_and(|newest| has_read_as_far(&newest, &saved.manifest)) {
+        return Ok(());
+    }
+    for SinkCommittables { uid, committables } in &saved.manifest.sinks {
+        let Some((_, sink)) = job.sinks.iter().find(|(known, _)| known == uid) else { continue };
+        let gone = sink.gone(committables)?.len();
+        if gone > 0 {
+            warn!(
+                sink = uid,
+                "{gone} part(s) of output for sink {uid} were not committed when {} was taken and are gone, and the job has not read as far \
+                 again since: their rows may be in no output",
+                saved.name()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether a checkpoint has read at least as far as another.
+#[must_use]
+pub fn has_read_as_far(a: &Manifest, b: &Manifest) -> bool {
+    b.sources.iter().all(|theirs| {
+        let ours = a.sources.iter().find(|ours| ours.uid == theirs.uid);
+        theirs.splits.iter().all(|split| {
+            let same = ours.and_then(|ours| ours.splits.iter().find(|same| same.id == split.id && same.name == split.name));
+            same.is_some_and(|same| same.position >= split.position)
+        })
+    })
 }
 
 /// A savepoint that was not committed names hidden output of the job, and a later start from a checkpoint before it removes that, in order

@@ -72,20 +72,14 @@ impl Folder {
         if committables.is_empty() { Ok(()) } else { self.sync() }
     }
 
-    /// The parts that have neither name.
+    /// The parts that are found under neither of their names.
     pub(super) fn gone(&self, committables: &[Committable]) -> Result<Vec<usize>> {
         let mut gone = Vec::new();
         for (index, committable) in committables.iter().enumerate() {
             let part = Part::from_json(&committable.payload)?;
-            match (self.find(&part.visible, &part)?, self.find(&part.hidden, &part)?) {
-                (Found::Nothing, Found::Nothing) => gone.push(index),
-                (Found::Nothing, Found::Other(what)) => {
-                    return Err(self.refused(&part, &format!("its hidden file `{}` {what}", part.hidden)));
-                }
-                (Found::Nothing | Found::ThisPart, _) => {}
-                (Found::Other(what), _) => {
-                    return Err(self.refused(&part, &format!("a file of that name exists, and {what}; it is left alone")));
-                }
+            let is_there = |name: &str| self.find(name, &part).map(|found| matches!(found, Found::ThisPart));
+            if !is_there(&part.visible)? && !is_there(&part.hidden)? {
+                gone.push(index);
             }
         }
         Ok(gone)
