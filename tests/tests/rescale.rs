@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test cannot go on")]
 
 use std::fs;
-use std::process::{Child, Output};
+use std::process::{Child, Output, Stdio};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -119,7 +119,8 @@ fn a_kill_at_any_point_of_a_rescale_leaves_a_job_that_goes_on() {
             place.names(DATA).contains(&"control.sock".to_owned()) || child.try_wait().unwrap().is_some()
         });
         let to = rng.u32(1..6).to_string();
-        let mut asking = place.command(&["rescale", "job.yaml", "--parallelism", &to]).spawn().unwrap();
+        let mut asking =
+            place.command(&["rescale", "job.yaml", "--parallelism", &to]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         pause(&mut rng);
         child.kill().unwrap();
         let ended = place.finish(child);

@@ -236,3 +236,52 @@ fn a_checkpoint_that_took_the_id_of_a_savepoint_is_not_written_over() {
     place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint 1", "finished"]);
     place.check_with_oracle();
 }
+
+/// The hidden parts of the job's alerts that have rows.
+fn hidden(place: &Workplace) -> usize {
+    let names = place.names("out/alerts").into_iter().filter(|name| name.starts_with('.'));
+    names.filter(|name| fs::metadata(place.path("out/alerts").join(name)).is_ok_and(|meta| meta.len() > 0)).count()
+}
+
+#[test]
+fn a_savepoint_whose_output_was_removed_since_is_refused_and_the_job_goes_on() {
+    let place = Workplace::larkspur();
+    let rare = ["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.interval=1h"];
+    let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
+    let mut child = place.start(&rare);
+    wait_until("some output is written", || hidden(&place) > 0);
+    assert!(place.command(&["stop", "job.yaml"]).status().unwrap().success());
+    place.finish(child).expect(0, &["stopped at checkpoint 1"]);
+    child = place.start(&rare);
+    wait_until("more output is written", || hidden(&place) > 0);
+    assert!(place.command(&["savepoint", "create", "job.yaml", "sp"]).status().unwrap().success());
+    for _ in 0..2 {
+        signal(&child, "-KILL");
+        child.wait().unwrap();
+        // The second life removes the hidden output of the first one, to write it again.
+        child = place.start(&rare);
+        wait_until("the job runs again", runs);
+    }
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    let before = place.names(&format!("{DATA}/checkpoints"));
+    let said = ["part(s) of output for sink alerts-file", "they are gone", "from checkpoint 1", "--new-incarnation"];
+    place.run(&["run", "job.yaml", "--from", "sp"]).expect(2, &said);
+    assert_eq!(place.names(&format!("{DATA}/checkpoints")), before);
+    place.run(&["run", "job.yaml", "--from", "sp", "--new-incarnation", "--data-dir", "other"]).expect(0, &["begins without that output"]);
+    for name in place.names("out/alerts").into_iter().chain(place.names("out/late")).filter(|name| name.starts_with("part-1-")) {
+        _ = fs::remove_file(place.path("out/alerts").join(&name));
+        _ = fs::remove_file(place.path("out/late").join(&name));
+    }
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint 1", "finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn a_savepoint_of_another_job_begins_a_new_incarnation_or_nothing() {
+    let place = stopped_half_way(&[]);
+    let other = ["run", "job.yaml", "--set", "name=other", "--from", "sp"];
+    place.run(&other).expect(2, &["is of job stock-out, not of other", "--new-incarnation"]);
+    assert!(!place.names("tidemill-data/other/checkpoints").iter().any(|name| name.starts_with("chk-")));
+    place.run(&[&other[..], &["--new-incarnation"]].concat()).expect(0, &["took over savepoint", "finished"]);
+}

@@ -301,7 +301,7 @@ impl<'a> Attempt<'a> {
     fn answer_savepoint(&mut self, outcome: Result<Granted>) {
         self.saving = None;
         if let Some(request) = self.savepoints.pop_front() {
-            request.answer(outcome);
+            request.answer_only(outcome);
         }
     }
 

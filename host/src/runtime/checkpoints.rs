@@ -126,6 +126,7 @@ impl Checkpoints {
             end_of_input: false,
             records_in: recovered.records_in,
             savepoint: false,
+            previous: Some(recovered.previous.clone()),
             trigger: None,
             restored: None,
             files: Vec::new(),
@@ -322,6 +323,7 @@ impl Checkpoints {
             }
         }
         self.store.write_manifest(&manifest)?;
+        self.template.previous = Some(manifest.as_previous()?);
         self.carried.clear();
         self.stored = Some(manifest);
         Ok(())

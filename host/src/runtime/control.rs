@@ -158,6 +158,13 @@ impl Request {
         self.tell(&outcome);
     }
 
+    /// As [`answer`](Self::answer), but leaves what is there of a savepoint to the checkpoint thread, which may still be writing it.
+    #[expect(clippy::needless_pass_by_value, reason = "an answer is made to be given away")]
+    pub(super) fn answer_only(mut self, outcome: Result<Granted>) {
+        self.answered = true;
+        self.triggers.lock().unwrap_or_else(PoisonError::into_inner).answer(&self.trigger, &outcome);
+    }
+
     fn tell(&mut self, outcome: &Result<Granted>) {
         self.answered = true;
         if outcome.is_err()

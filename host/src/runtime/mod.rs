@@ -106,6 +106,9 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     {
         return Ok(Outcome::AlreadyFinished { checkpoint });
     }
+    if !options.fresh && from.is_none() {
+        store.check_restored()?;
+    }
     let engine = GuestEngine::new()?;
     let cache = ComponentCache::new(options.data_dir.join("components"));
     let assembly = Assembly::load(spec, &engine, Some(&cache))?;

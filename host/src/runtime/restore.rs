@@ -6,6 +6,8 @@ use tidemill_core::checkpoint::manifest::{Manifest, Restored, SinkCommittables, 
 use tidemill_core::{Error, Result};
 use tracing::{info, warn};
 
+use super::checkpoints::commit;
+use super::doing::Doing;
 use super::job::Job;
 use super::plan::{Fate, RestorePlan};
 use super::recovery::{Missing, check};
@@ -53,7 +55,11 @@ pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From)
     }
     match ahead {
         None => leave_out_what_is_gone(job, store, saved, from, &mut manifest)?,
-        Some(_) => warn_of_gaps(job, store, saved)?,
+        Some(_) => {
+            warn_of_gaps(job, store, saved)?;
+            // It may have to commit what the savepoint had not committed yet.
+            commit_newest(job, store)?;
+        }
     }
     say_what_is_dropped(&RestorePlan::new(job, &manifest, from.missing), &contents);
     if from.new_incarnation {
@@ -62,6 +68,7 @@ pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From)
     if ahead.is_some() {
         // What the savepoint had still to commit has been committed since, or was replayed and committed under other names.
         manifest.sinks.clear();
+        store.set_restoring(&absolute(from))?;
         store.keep_only(manifest.checkpoint)?;
     }
     copy(store, saved, from, manifest).map_err(|error| error.while_doing(doing()))
@@ -77,20 +84,28 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
             return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}{}", of_incarnation(found))));
         }
     }
-    // A job that crashed after a savepoint gives its id to a checkpoint of its own.
-    let is_ahead = |newest: &Manifest| {
-        let other = newest.checkpoint == checkpoint && !same_cut(newest, &saved.manifest);
-        (newest.incarnation, newest.checkpoint) > (incarnation, checkpoint) || other
+    let Some(newest) = store.newest()? else { return Ok(None) };
+    let is_same = newest.checkpoint == checkpoint && same_cut(&newest, &saved.manifest);
+    // A job that crashed after a savepoint gives its id, and smaller ones, to checkpoints of its own.
+    let is_behind = match &saved.manifest.previous {
+        Some(previous) => *previous == newest.as_previous()?,
+        None => (newest.incarnation, newest.checkpoint) < (incarnation, checkpoint),
     };
-    Ok(store
-        .newest()?
-        .filter(is_ahead)
-        .map(|newest| format!("the job has gone on to its own checkpoint {}{}", newest.checkpoint, of_incarnation(newest.incarnation))))
+    let (id, of) = (newest.checkpoint, of_incarnation(newest.incarnation));
+    Ok((!is_same && !is_behind).then(|| format!("the job has gone on to its own checkpoint {id}{of}")))
 }
 
 /// Most jobs have only one: then nothing is said of it.
 fn of_incarnation(incarnation: u32) -> String {
     if incarnation == 0 { String::new() } else { format!(" of incarnation {incarnation}") }
+}
+
+/// Finishes the commits of the newest checkpoint, which a new incarnation is about to remove.
+fn commit_newest(job: &Job, store: &CheckpointStore) -> Result<()> {
+    match store.newest()? {
+        Some(newest) if !store.is_committed(newest.checkpoint)? => commit(store, &newest, &job.sinks, &Doing::default()),
+        _ => Ok(()),
+    }
 }
 
 /// A job that went back behind the savepoint may have gone on without getting as far as the savepoint: what that had not committed is then in
@@ -192,15 +207,19 @@ fn copy(store: &CheckpointStore, saved: &Saved, from: &From, mut manifest: Manif
         database.files = copied.collect::<Result<_>>()?;
     }
     (manifest.savepoint, manifest.trigger) = (false, None);
-    let path = std::path::absolute(&from.path).unwrap_or_else(|_| from.path.clone());
-    manifest.restored = Some(Restored { from: path.display().to_string(), drop_missing: from.missing == Missing::Dropped });
+    manifest.restored = Some(Restored { from: absolute(from), drop_missing: from.missing == Missing::Dropped });
     if saved.is_committed()? || manifest.sinks.iter().all(|sink| sink.committables.is_empty()) {
         store.mark_committed(id)?;
     }
     store.unmark_finished()?;
     store.write_manifest(&manifest)?;
+    store.unset_restoring()?;
     info!(checkpoint = id, "took over {} as checkpoint {id} of job {}", saved.name(), manifest.job);
     Ok(manifest)
+}
+
+fn absolute(from: &From) -> String {
+    std::path::absolute(&from.path).unwrap_or_else(|_| from.path.clone()).display().to_string()
 }
 
 fn say_what_is_dropped(plan: &RestorePlan, contents: &Contents) {

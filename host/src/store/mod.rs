@@ -31,6 +31,7 @@ const COMMITTING: &str = "COMMITTING";
 const COMMITTED: &str = "COMMITTED";
 const FINISHED: &str = "FINISHED";
 const INCARNATION: &str = "INCARNATION";
+const RESTORING: &str = "RESTORING";
 const PREFIX: &str = "chk-";
 
 /// The checkpoints of one job.
@@ -212,6 +213,40 @@ impl CheckpointStore {
         self.read_number(FINISHED)
     }
 
+    /// Records that the job's checkpoints are about to give way to what is in this place.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn set_restoring(&self, from: &str) -> Result<()> {
+        self.write(&self.dir.join(RESTORING), record::line(from).as_bytes())
+    }
+
+    /// Records that they have.
+    ///
+    /// # Errors
+    /// The record cannot be removed.
+    pub fn unset_restoring(&self) -> Result<()> {
+        let removed = self.disk.remove(&self.dir.join(RESTORING)).and_then(|()| self.disk.sync_dir(&self.dir));
+        removed.map_err(|error| Error::storage(format!("removing {RESTORING} from {}", self.dir.display())).caused_by(error))
+    }
+
+    /// Whether the checkpoints are those of the job, and not what an interrupted start from elsewhere has left of them.
+    ///
+    /// # Errors
+    /// They are not: what to start from is named. Or the record cannot be read.
+    pub fn check_restored(&self) -> Result<()> {
+        let path = self.dir.join(RESTORING);
+        let from = match self.disk.read(&path) {
+            Ok(bytes) => record::content(&bytes).unwrap_or("a savepoint").to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
+        };
+        Err(Error::config(format!(
+            "a start from {from} in a new incarnation was interrupted when the job's own checkpoints were being removed: give --from {from} \
+             --new-incarnation once more, or start from nothing with --fresh"
+        )))
+    }
+
     /// Records which incarnation a start from nothing has.
     ///
     /// # Errors
@@ -248,6 +283,7 @@ impl CheckpointStore {
         let failed = |error| Error::storage(format!("clearing the checkpoint folder {}", self.dir.display())).caused_by(error);
         self.disk.remove(&self.dir.join(FINISHED)).and_then(|()| self.disk.sync_dir(&self.dir)).map_err(failed)?;
         self.ids()?.into_iter().try_for_each(|id| self.discard(id))?;
+        self.disk.remove(&self.dir.join(RESTORING)).map_err(failed)?;
         self.clean_shared(BTreeSet::new())?;
         self.disk.sync_dir(&self.dir).map_err(failed)
     }

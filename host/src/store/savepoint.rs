@@ -73,14 +73,18 @@ impl SavepointFolder {
         self.write(COMMITTED, b"")
     }
 
-    /// Removes what was written.
+    /// Removes what was written, the manifest first, so that what is left of it after a crash does not look whole.
     ///
     /// # Errors
     /// A file cannot be removed.
     pub fn discard(&self) -> Result<()> {
         let failed = |error| Error::storage(format!("removing the unfinished savepoint {}", self.dir.display())).caused_by(error);
-        self.disk.remove(&self.dir.join(MANIFEST)).map_err(failed)?;
-        for path in self.disk.list(&self.dir).map_err(failed)?.iter().filter(|path| is_leftover(path)) {
+        let entries = self.disk.list(&self.dir).map_err(failed)?;
+        let manifest = self.dir.join(MANIFEST);
+        if entries.contains(&manifest) {
+            self.disk.remove(&manifest).and_then(|()| self.disk.sync_dir(&self.dir)).map_err(failed)?;
+        }
+        for path in entries.iter().filter(|path| is_leftover(path)) {
             self.disk.remove(path).map_err(failed)?;
         }
         Ok(())

@@ -340,10 +340,7 @@ impl Life {
                     self.tasks.push_back(Task::Discard { checkpoint });
                 }
                 Action::Saved { .. } => self.saved.extend(self.wanted.pop_front().map(|folder| folder.dir().to_owned())),
-                Action::NotSaved { .. } => {
-                    // As the runtime does when it tells the user.
-                    _ = self.wanted.pop_front().map(|folder| folder.discard());
-                }
+                Action::NotSaved { .. } => _ = self.wanted.pop_front(),
                 Action::Finish { .. } | Action::Stopped { .. } | Action::Fail { .. } => self.end = Some(action),
             }
         }

@@ -26,6 +26,8 @@ pub(super) struct Savepoints {
     usable: Vec<PathBuf>,
     /// Those after which all event time had ended: nobody goes on from them.
     drained: Option<PathBuf>,
+    /// A start from this one in a new incarnation was interrupted: the user tries again.
+    interrupted: Option<PathBuf>,
 }
 
 /// What came of a start from a savepoint.
@@ -47,6 +49,7 @@ impl Savepoints {
     /// The user has put the output away and starts from nothing.
     pub(super) fn start_over(&mut self) {
         self.usable.clear();
+        self.interrupted = None;
     }
 }
 
@@ -80,6 +83,7 @@ impl Schedule<'_> {
     /// Notes the savepoints that the user has been told of.
     pub(super) fn note_saved(&mut self, life: &mut Life) {
         for dir in life.take_saved() {
+            self.story.push(format!("{} is complete", dir.display()));
             self.counts.savepoints += 1;
             if self.savepoints.drained.as_ref() != Some(&dir) {
                 self.savepoints.usable.push(dir.clone());
@@ -90,6 +94,9 @@ impl Schedule<'_> {
 
     /// Now and then the user starts from a savepoint: where that is refused since the output would come again, in a new incarnation.
     pub(super) fn maybe_take_over(&mut self, job: &Job, disk: &Arc<dyn Disk>) -> Result<TakenOver, String> {
+        if let Some(path) = self.savepoints.interrupted.clone() {
+            return self.begin_from(job, disk, path);
+        }
         if self.savepoints.usable.is_empty() || self.rng.u8(..5) > 0 {
             return Ok(TakenOver::No);
         }
@@ -97,6 +104,7 @@ impl Schedule<'_> {
         match self.take_over(job, disk, path.clone(), false) {
             Ok(()) => {
                 self.counts.taken_over += 1;
+                self.story.push(format!("took over {}", path.display()));
                 return Ok(TakenOver::Yes);
             }
             Err(error) if error.kind() != Kind::Config => return Ok(TakenOver::Failed(error)),
@@ -112,8 +120,15 @@ impl Schedule<'_> {
             Ok(false) => {}
             Err(error) => return Ok(TakenOver::Failed(error)),
         }
+        self.begin_from(job, disk, path)
+    }
+
+    fn begin_from(&mut self, job: &Job, disk: &Arc<dyn Disk>, path: PathBuf) -> Result<TakenOver, String> {
+        self.story.push(format!("a new incarnation from {}", path.display()));
+        self.savepoints.interrupted = Some(path.clone());
         match self.take_over(job, disk, path, true) {
             Ok(()) => {
+                self.savepoints.interrupted = None;
                 self.counts.incarnations += 1;
                 self.begin_incarnation()?;
                 Ok(TakenOver::Yes)

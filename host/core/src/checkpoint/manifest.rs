@@ -36,6 +36,9 @@ pub struct Manifest {
     /// Whether it is a savepoint: the paths of its files are relative to its own folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub savepoint: bool,
+    /// The checkpoint that it follows; `None` in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Previous>,
     /// What the client called its request for the savepoint: asked again under the same name, it is answered again and not done again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<String>,
@@ -53,6 +56,15 @@ pub struct Manifest {
     pub operators: Vec<OperatorState>,
     /// What the sinks must commit.
     pub sinks: Vec<SinkCommittables>,
+}
+
+/// A checkpoint that another follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    /// Its id; 0: there was none.
+    pub checkpoint: u64,
+    /// The XXH3 hash of its manifest, in hexadecimal: after a crash another checkpoint may get the same id.
+    pub manifest: String,
 }
 
 /// What a job was told to start from.
@@ -176,6 +188,14 @@ impl Manifest {
         Ok(text)
     }
 
+    /// What a checkpoint that follows this one notes of it.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn as_previous(&self) -> Result<Previous> {
+        Ok(Previous { checkpoint: self.checkpoint, manifest: format!("{:016x}", xxh3_64(&self.to_bytes()?)) })
+    }
+
     /// Reads a stored manifest.
     ///
     /// # Errors
@@ -224,6 +244,7 @@ mod tests {
             end_of_input: false,
             records_in: 9,
             savepoint: false,
+            previous: None,
             trigger: None,
             restored: None,
             files: vec![],
