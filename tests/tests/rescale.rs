@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::process::{Child, Output, Stdio};
-use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::Value;
@@ -114,14 +113,22 @@ fn a_kill_at_any_point_of_a_rescale_leaves_a_job_that_goes_on() {
     let arguments = ["run", "job.yaml", "--set", &rate, "--set", "checkpoints.interval=30ms"];
     let (mut answered, mut went_on) = (0, 0);
     for kill in 0..kills {
+        // That of a killed process says nothing about the next.
+        _ = fs::remove_file(place.path(DATA).join("control.sock"));
         let mut child = place.start(&arguments);
         wait_until("the job can be asked or has ended", || {
             place.names(DATA).contains(&"control.sock".to_owned()) || child.try_wait().unwrap().is_some()
         });
-        let to = rng.u32(1..6).to_string();
-        let mut asking =
-            place.command(&["rescale", "job.yaml", "--parallelism", &to]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        pause(&mut rng);
+        let (before, noted) = (newest_checkpoint(&place), noted(&place));
+        let mut asking = place.command(&["rescale", "job.yaml", "--parallelism", &rng.u32(1..6).to_string()]);
+        let mut asking = asking.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_until("the moment has come", || match kill % 4 {
+            _ if child.try_wait().unwrap().is_some() => true,
+            0 => newest_checkpoint(&place) > before,
+            1 => self::noted(&place) != noted || asking.try_wait().unwrap().is_some(),
+            2 => asking.try_wait().unwrap().is_some(),
+            _ => rng.u8(..8) == 0,
+        });
         child.kill().unwrap();
         let ended = place.finish(child);
         answered += u32::from(asking.wait().unwrap().success());
@@ -138,10 +145,9 @@ fn a_kill_at_any_point_of_a_rescale_leaves_a_job_that_goes_on() {
     assert!(answered > 0 && went_on > 0, "seed {seed}: {answered} of {kills} answered before the kill, {went_on} went on as rescaled");
 }
 
-/// Any moment of a rescale, which takes some milliseconds after the client has started.
-#[expect(clippy::disallowed_methods, reason = "random moments")]
-fn pause(rng: &mut Rng) {
-    std::thread::sleep(Duration::from_millis(rng.u64(0..120)));
+/// The record of a rescale.
+fn noted(place: &Workplace) -> Option<String> {
+    fs::read_to_string(place.path(DATA).join("checkpoints/PARALLELISM")).ok()
 }
 
 #[test]
