@@ -66,3 +66,39 @@ impl Waiting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use tidemill_core::{Error, Timestamp};
+
+    use super::{End, Waiting};
+    use crate::runtime::Control;
+    use crate::runtime::control::Wish;
+
+    #[test]
+    fn a_rescale_is_refused_if_the_job_ends_first() {
+        for (end, said) in [
+            (Ok(End::Finished(3)), "the job came to its end first, with checkpoint 3"),
+            (Err(Error::storage("full")), "the job failed meanwhile: full"),
+        ] {
+            let control = Control::default();
+            let answer = control.ask("id", None, || Ok(Wish::Rescale { parallelism: 5, savepoint: None })).unwrap();
+            let mut waiting = Waiting { savepoints: VecDeque::new(), stop: control.next(), saved_at: None, stopped_reading: None };
+            assert!(waiting.take_rescaling(&end, Timestamp(0)).is_none());
+            waiting.tell(&end);
+            assert_eq!(answer.recv().unwrap().unwrap_err().chain(), said);
+        }
+    }
+
+    #[test]
+    fn a_rescale_counts_its_pause_from_when_the_sources_stopped() {
+        let control = Control::default();
+        let _answer = control.ask("id", None, || Ok(Wish::Rescale { parallelism: 5, savepoint: None })).unwrap();
+        let mut waiting =
+            Waiting { savepoints: VecDeque::new(), stop: control.next(), saved_at: None, stopped_reading: Some(Timestamp(7)) };
+        let rescaling = waiting.take_rescaling(&Ok(End::Stopped(3)), Timestamp(9)).unwrap();
+        assert_eq!((rescaling.checkpoint, rescaling.to, rescaling.since), (3, 5, Timestamp(7)));
+    }
+}

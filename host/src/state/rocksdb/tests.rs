@@ -29,7 +29,7 @@ fn a_folder_is_emptied_and_left_empty() {
     let mut states = [backend.open("a", 0, &[]).unwrap(), backend.open("a", 0, &[]).unwrap()];
     assert_eq!(count(), 2, "a new attempt may begin before the old one has gone");
     let frozen = states[0].freeze().unwrap();
-    assert!(frozen.is_some_and(|frozen| frozen.files.iter().any(|file| file.name == "CURRENT") && count() == 3));
+    assert!(frozen.is_some_and(|mut frozen| frozen.files().unwrap().iter().any(|file| file.name == "CURRENT") && count() == 3));
     drop(states);
     assert_eq!(count(), 0, "a folder goes with its database, and frozen files with their last use");
 }
