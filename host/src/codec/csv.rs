@@ -89,7 +89,8 @@ fn decode_cell(
         (Some(cell), ty) => (ty, cell),
     };
     if !is_text(table, ty) {
-        return decode_text(table, ty, cell, scratch, out).map_err(|reason| format!("the cell is no {}: {reason}", describe_type(table, ty)));
+        return decode_text(table, ty, cell, scratch, out)
+            .map_err(|reason| format!("the cell is no {}: {reason}", describe_type(table, ty)));
     }
     if let Type::String = ty
         && let Ok(text) = std::str::from_utf8(cell)
