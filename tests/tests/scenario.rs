@@ -81,7 +81,7 @@ fn a_long_comparison_shows_the_first_difference() {
 #[test]
 fn components_are_found_from_the_working_directory() {
     let place = Workplace::new();
-    place.write("cases/one.case.yaml", &case("", "  - end: {}\n"));
+    place.write("cases/one.case.yaml", case("", "  - end: {}\n"));
     place.write("built/probe.wasm", "");
     std::fs::copy(component("probe"), place.path("built/probe.wasm")).unwrap();
     run(&place, &["cases", "--components", "built"]).expect(0, &["1 passed"]);
