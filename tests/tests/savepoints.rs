@@ -285,3 +285,28 @@ fn a_savepoint_of_another_job_begins_a_new_incarnation_or_nothing() {
     assert!(!place.names("tidemill-data/other/checkpoints").iter().any(|name| name.starts_with("chk-")));
     place.run(&[&other[..], &["--new-incarnation"]].concat()).expect(0, &["took over savepoint", "finished"]);
 }
+
+#[test]
+#[cfg(feature = "rocksdb")]
+fn savepoints_of_state_in_files_are_whole_and_any_backend_goes_on_from_them() {
+    let place = Workplace::larkspur();
+    let rocksdb = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
+    let child = place.start(&[&["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2500"][..], &rocksdb].concat());
+    wait_until("some of the alerts are there", || place.visible("out/alerts").len() > 1_500);
+    assert!(place.command(&["savepoint", "create", "job.yaml", "plain"]).status().unwrap().success());
+    let rescale = place.command(&["rescale", "job.yaml", "--parallelism", "3", "--savepoint", "between"]).output().unwrap();
+    assert!(rescale.status.success(), "{rescale:?}");
+    assert!(place.command(&["stop", "job.yaml", "--savepoint", "sp"]).status().unwrap().success());
+    place.finish(child).expect(0, &["stopped"]);
+    let id = inspect(&place, "sp")["checkpoint"].as_u64().unwrap();
+    place.run(&["savepoint", "diff", "sp", &format!("{DATA}/checkpoints/chk-{id}")]).expect(0, &["the two hold the same"]);
+    for (path, workers) in [("plain", 2), ("between", 2), ("sp", 3)] {
+        let contents = inspect(&place, path);
+        assert!(contents["parallelism"] == workers && number(&contents, "stock-out", "keys") > 5_000, "{contents}");
+        let states = place.names(path).into_iter().filter(|name| name.starts_with("worker-")).count();
+        assert!(states == workers && place.names(path).len() <= states + 2, "{:?}", place.names(path));
+    }
+    fs::remove_dir_all(place.path(DATA)).unwrap();
+    place.run(&["run", "job.yaml", "--from", "sp", "--parallelism", "1"]).expect(0, &["took over savepoint", "finished"]);
+    place.check_with_oracle();
+}

@@ -49,3 +49,62 @@ pub(super) fn pass_frozen(folder: &Folder, each: &mut dyn FnMut(KeyGroup, &[u8])
     let rows = database.and_then(|database| DatabaseRows::new(Arc::new(database)));
     pass_groups(&rows.map_err(|error| Error::storage(error.chain()))?, 0..u32::from(u16::MAX) + 1, each)
 }
+
+#[cfg(test)]
+mod tests {
+    use tidemill_core::key_group::KeyGroup;
+    use tidemill_core::state::layout::Writer;
+    use tidemill_core::state::{KeyedState, StateBackend};
+    use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate};
+    use tidemill_wit::schema::{Type, TypeTable};
+
+    use super::super::RocksBackend;
+
+    fn group(group: u16, keys: impl Iterator<Item = u32>) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.begin(KeyGroup(group));
+        for key in keys {
+            writer.key(&key.to_be_bytes());
+            writer.value(0, None, &key.to_le_bytes());
+            writer.timers(&[i64::from(key)], &[]);
+        }
+        writer.finish().to_vec()
+    }
+
+    fn snapshot(state: &mut dyn KeyedState) -> Vec<(KeyGroup, Vec<u8>)> {
+        let mut groups = Vec::new();
+        state.snapshot(&mut |group, bytes| groups.push((group, bytes.to_vec()))).unwrap();
+        groups
+    }
+
+    #[test]
+    fn frozen_files_hold_the_key_groups_of_the_barrier_while_the_state_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let backend = RocksBackend::in_folder(folder.path(), 64 << 20).unwrap();
+        let value = StateDescriptor {
+            name: "count".to_owned(),
+            kind: StateKind::Value,
+            value: TypeTable::of(Type::I64),
+            entry_key: None,
+            ttl: None,
+            ttl_update: TtlUpdate::OnCreateAndWrite,
+        };
+        let mut state = backend.open("a", 0, &[value]).unwrap();
+        for number in 0..20 {
+            state.restore(KeyGroup(number), &group(number, 0..200), &[Some(0)]).unwrap();
+        }
+        let expected = snapshot(&mut *state);
+        assert_eq!(expected.len(), 20);
+        let mut frozen = state.freeze().unwrap().unwrap();
+        state.restore(KeyGroup(7), &group(7, 100..300), &[Some(0)]).unwrap();
+        state.restore(KeyGroup(90), &group(90, 0..5), &[Some(0)]).unwrap();
+        let mut found = Vec::new();
+        let each = &mut |group, bytes: &[u8]| {
+            found.push((group, bytes.to_vec()));
+            Ok(())
+        };
+        frozen.groups(each).unwrap();
+        assert!(found == expected, "the key groups differ");
+        assert!(frozen.files().unwrap().iter().any(|file| file.content.is_some()));
+    }
+}
