@@ -101,7 +101,7 @@ impl Schedule<'_> {
             return Ok(TakenOver::No);
         }
         let path = self.rng.choice(&self.savepoints.usable).cloned().unwrap_or_default();
-        match self.take_over(job, disk, path.clone(), false) {
+        match start_from(job, disk, path.clone(), false) {
             Ok(()) => {
                 self.counts.taken_over += 1;
                 self.story.push(format!("took over {}", path.display()));
@@ -115,7 +115,7 @@ impl Schedule<'_> {
             Err(error) if !error.chain().contains("--new-incarnation") => return Err(error.chain()),
             Err(_) => {}
         }
-        match self.may_lose(disk, &path) {
+        match may_lose(disk, &path) {
             Ok(true) => return Ok(TakenOver::No),
             Ok(false) => {}
             Err(error) => return Ok(TakenOver::Failed(error)),
@@ -126,7 +126,7 @@ impl Schedule<'_> {
     fn begin_from(&mut self, job: &Job, disk: &Arc<dyn Disk>, path: PathBuf) -> Result<TakenOver, String> {
         self.story.push(format!("a new incarnation from {}", path.display()));
         self.savepoints.interrupted = Some(path.clone());
-        match self.take_over(job, disk, path, true) {
+        match start_from(job, disk, path, true) {
             Ok(()) => {
                 self.savepoints.interrupted = None;
                 self.counts.incarnations += 1;
@@ -136,18 +136,18 @@ impl Schedule<'_> {
             Err(error) => Ok(TakenOver::Failed(error)),
         }
     }
+}
 
-    fn take_over(&self, job: &Job, disk: &Arc<dyn Disk>, path: PathBuf, new_incarnation: bool) -> Result<()> {
-        let store = CheckpointStore::open(Arc::clone(disk), PathBuf::from(CHECKPOINTS))?;
-        let saved = Saved::open(Arc::clone(disk), &path)?;
-        take_over(job, &store, &saved, &From { path, missing: Missing::Refused, new_incarnation }).map(drop)
-    }
+fn start_from(job: &Job, disk: &Arc<dyn Disk>, path: PathBuf, new_incarnation: bool) -> Result<()> {
+    let store = CheckpointStore::open(Arc::clone(disk), PathBuf::from(CHECKPOINTS))?;
+    let saved = Saved::open(Arc::clone(disk), &path)?;
+    take_over(job, &store, &saved, &From { path, missing: Missing::Refused, new_incarnation }).map(drop)
+}
 
-    /// Whether the job has not read as far as the savepoint: what that has not committed may then be in no output, of which the user is
-    /// warned.
-    fn may_lose(&self, disk: &Arc<dyn Disk>, path: &Path) -> Result<bool> {
-        let newest = CheckpointStore::open(Arc::clone(disk), PathBuf::from(CHECKPOINTS))?.newest()?;
-        let saved = Saved::open(Arc::clone(disk), path)?;
-        Ok(!newest.is_some_and(|newest| has_read_as_far(&newest, &saved.manifest)))
-    }
+/// Whether the job has not read as far as the savepoint: what that has not committed may then be in no output, of which the user is
+/// warned.
+fn may_lose(disk: &Arc<dyn Disk>, path: &Path) -> Result<bool> {
+    let newest = CheckpointStore::open(Arc::clone(disk), PathBuf::from(CHECKPOINTS))?.newest()?;
+    let saved = Saved::open(Arc::clone(disk), path)?;
+    Ok(!newest.is_some_and(|newest| has_read_as_far(&newest, &saved.manifest)))
 }

@@ -64,7 +64,8 @@ mod tests {
         let mut writer = Writer::default();
         writer.begin(KeyGroup(group));
         for key in keys {
-            writer.key(&key.to_be_bytes());
+            // A key is in one group only.
+            writer.key(&[&group.to_be_bytes()[..], &key.to_be_bytes()].concat());
             writer.value(0, None, &key.to_le_bytes());
             writer.timers(&[i64::from(key)], &[]);
         }
