@@ -229,11 +229,12 @@ impl Checkpoints {
     ///
     /// # Errors
     /// A file did not become durable.
-    fn store_databases(&mut self, checkpoint: u64, worker: u32, frozen: Vec<(String, Frozen)>) -> Result<Vec<StoredDatabase>> {
+    fn store_databases(&mut self, checkpoint: u64, worker: u32, frozen: Vec<(String, Box<dyn Frozen>)>) -> Result<Vec<StoredDatabase>> {
         let mut databases = Vec::with_capacity(frozen.len());
-        for (number, (operator, frozen)) in frozen.into_iter().enumerate() {
-            let mut files = Vec::with_capacity(frozen.files.len());
-            for FrozenFile { name, path, content } in &frozen.files {
+        for (number, (operator, mut frozen)) in frozen.into_iter().enumerate() {
+            let made = frozen.files()?;
+            let mut files = Vec::with_capacity(made.len());
+            for FrozenFile { name, path, content } in &made {
                 files.push(match content {
                     None => self.store.store_own(path, name, checkpoint, &format!("state-{worker}-{number}"))?,
                     Some(content) => match self.shared.get(content) {

@@ -5,7 +5,9 @@
 //! process: there is no log, and the folder is emptied at the start, since state comes from checkpoints.
 
 mod database;
+mod freezing;
 mod options;
+mod overlay;
 mod rows;
 mod stored;
 
@@ -81,7 +83,7 @@ impl RocksBackend {
                 Database::create(Path::new(&format!("/{made}-{subtask}")), &options, &self.memory, false)
             }
         };
-        DatabaseRows::new(Arc::new(database.map_err(doing)?)).map_err(doing)
+        DatabaseRows::new(Arc::new(database.map_err(doing)?), self.memory.overlays()).map_err(doing)
     }
 }
 

@@ -279,7 +279,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
         })
     }
 
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         self.write_all()?;
         self.rows.freeze()
     }
