@@ -125,9 +125,7 @@ mod tests {
         let bad =
             Record { kind: Kind::Savepoint, outcome: Outcome::Failed, reason: Some("no room".to_owned()), tasks: vec![], ..good.clone() };
         let shown = text(&[good, bad], true);
-        let expected = "\
- id  kind        began                    outcome    duration  aligned  stopped     size  uploaded  of note
-";
+        let expected = " id  kind        began                    outcome    duration  aligned  stopped     size  uploaded  of note\n";
         assert!(shown.starts_with(expected), "{shown}");
         for row in [
             " 12  checkpoint  2026-08-15 10:00:00.123  completed   45.0 ms   1.2 ms   0.0 ms  3.0 MiB       9 B\n",
