@@ -131,7 +131,7 @@ fn a_snapshot_says_how_long_each_task_has_waited_and_stood_still() {
         assert!(tasks.iter().all(|task| task.stopped == Duration::from_secs(1)), "{tasks:?}");
         assert!((900..1_100).contains(&operator.aligned.as_secs()), "{tasks:?}");
         assert!([source, sink].iter().all(|TaskPart { aligned, bytes, .. }| aligned.is_zero() && *bytes == 0), "{tasks:?}");
-        assert!(operator.bytes > 30, "{tasks:?}");
+        assert!(operator.bytes > 0, "{tasks:?}");
     }
 }
 
