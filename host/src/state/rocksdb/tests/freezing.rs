@@ -55,7 +55,7 @@ fn key(rng: &mut Rng) -> Vec<u8> {
 #[test]
 fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
     let folder = tempfile::tempdir().unwrap();
-    for seed in 0..30 {
+    for seed in 0..10 {
         let mut rng = Rng::with_seed(seed);
         let memory = Memory::new(64 << 20);
         let database = Database::create(&folder.path().join(seed.to_string()), &memory.database(), &memory, true).unwrap();
@@ -110,7 +110,7 @@ struct Frosty {
 
 impl Frosty {
     fn freeze(&mut self) {
-        if self.rng.u8(..40) > 0 {
+        if self.rng.u8(..100) > 0 {
             return;
         }
         self.check();
@@ -193,17 +193,13 @@ impl KeyedState for Frosty {
 #[test]
 fn conforms_while_it_is_frozen_again_and_again() {
     let folder = tempfile::tempdir().unwrap();
-    for (room, name) in [(None, "room"), (Some(0), "no-room")] {
-        let mut backend = RocksBackend::in_folder(&folder.path().join(name), 64 << 20).unwrap();
-        if let Some(room) = room {
-            backend.pool = tidemill_core::state::Pool::new(room);
-        }
-        let scratch = folder.path().to_owned();
-        let mut seed = 0;
-        conformance(&mut |states| {
-            seed += 1;
-            let state = backend.open("operator", 0, states).unwrap();
-            Box::new(Frosty { state, rng: Rng::with_seed(seed), scratch: scratch.clone(), frozen: None })
-        });
-    }
+    let mut backend = RocksBackend::in_folder(&folder.path().join("state"), 64 << 20).unwrap();
+    // Room for some keys only, so that others come from the database and go to it all the time.
+    backend.pool = tidemill_core::state::Pool::new(2_000);
+    let mut seed = 0;
+    conformance(&mut |states| {
+        seed += 1;
+        let state = backend.open("operator", 0, states).unwrap();
+        Box::new(Frosty { state, rng: Rng::with_seed(seed), scratch: folder.path().to_owned(), frozen: None })
+    });
 }
