@@ -11,6 +11,9 @@ use super::stop::JobFolder;
 use super::summary::style;
 use crate::runtime::history::{self, Kind, Outcome, Record};
 
+/// How much of a reason the table shows.
+const MOST_CHARS: usize = 80;
+
 #[derive(Debug, Args)]
 pub(super) struct Options {
     #[command(flatten)]
@@ -48,6 +51,9 @@ pub(super) fn checkpoints(options: &Options) -> Result<()> {
 fn text(records: &[Record], with_tasks: bool) -> String {
     let mut text = overview(records);
     for record in records.iter().filter(|_| with_tasks) {
+        if let Some(reason) = &record.reason {
+            text.push_str(&format!("\nfailed: {reason}\n"));
+        }
         text.push('\n');
         text.push_str(&tasks(record));
     }
@@ -77,10 +83,18 @@ fn overview(records: &[Record]) -> String {
             fine(record.stopped_us()),
             bytes(record.bytes),
             bytes(record.uploaded_bytes),
-            record.reason.clone().unwrap_or_default(),
+            shortened(record.reason.as_deref().unwrap_or_default()),
         ]);
     }
     finish(table, &[0, 4, 5, 6, 7, 8])
+}
+
+/// The begin of a text, so that it does not make the table of all too wide.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}..", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
 }
 
 /// A row a subtask.
@@ -125,6 +139,7 @@ mod tests {
         let bad =
             Record { kind: Kind::Savepoint, outcome: Outcome::Failed, reason: Some("no room".to_owned()), tasks: vec![], ..good.clone() };
         let shown = text(&[good, bad], true);
+        assert!(shown.contains("\nfailed: no room\n") && super::shortened(&"ü".repeat(90)) == format!("{}..", "ü".repeat(80)), "{shown}");
         let expected = " id  kind        began                    outcome    duration  aligned  stopped     size  uploaded  of note\n";
         assert!(shown.starts_with(expected), "{shown}");
         for row in [

@@ -21,6 +21,9 @@ use super::super::rows::DatabaseRows;
 
 type Map = BTreeMap<(Space, Vec<u8>), Vec<u8>>;
 
+/// What a snapshot has passed on.
+type Content = Vec<(KeyGroup, Vec<u8>)>;
+
 const SPACES: [Space; 2] = [Space::Keys, Space::Timers];
 
 /// The rows of frozen files.
@@ -105,7 +108,7 @@ struct Frosty {
     state: Box<dyn KeyedState>,
     rng: Rng,
     scratch: PathBuf,
-    frozen: Option<(Box<dyn Frozen>, Vec<(KeyGroup, Vec<u8>)>)>,
+    frozen: Option<(Box<dyn Frozen>, Content)>,
 }
 
 impl Frosty {
