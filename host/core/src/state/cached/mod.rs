@@ -36,8 +36,8 @@ pub use self::pool::Pool;
 pub use self::rows::{Rows, Space};
 pub use self::write::pass_groups;
 
-/// How many changed keys may wait to be written even at a barrier: as many are written in some 10 ms, on a busy machine too.
-const DIRTY: usize = 1024;
+/// How many changed keys may wait to be written even at a barrier: as many are written in some 5 ms.
+const DIRTY: usize = 512;
 
 /// The state and timers of one subtask, of which those in use are in memory.
 pub struct CachedState<R> {
