@@ -1,6 +1,7 @@
 //! The command line: the only place that prints.
 
 mod build;
+mod checkpoints;
 mod component;
 mod new;
 mod plan;
@@ -60,6 +61,8 @@ enum Command {
     Stop(stop::Options),
     /// Give a running job another number of workers
     Rescale(rescale::Options),
+    /// Show what became of a job's checkpoints: duration, size, how long they held up its workers
+    Checkpoints(checkpoints::Options),
     /// Take savepoints, and look into them
     #[command(subcommand)]
     Savepoint(savepoint::Command),
@@ -92,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
         Command::Stop(options) => stop::stop(options).map(|()| ExitCode::SUCCESS),
         Command::Rescale(options) => rescale::rescale(options).map(|()| ExitCode::SUCCESS),
+        Command::Checkpoints(options) => checkpoints::checkpoints(options).map(|()| ExitCode::SUCCESS),
         Command::Savepoint(command) => savepoint::run(command),
         Command::Plan(options) => plan::plan(options),
         Command::Test(options) => test::test(options),

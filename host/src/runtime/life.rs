@@ -1,5 +1,6 @@
 //! The loop around attempts: start again after a failure, go on with another number of workers, until the job has finished or is stopped.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use tidemill_core::{Error, Kind, Result};
 use tracing::{info, warn};
 
 use super::attempt::{Attempt, End};
+use super::checkpoints::Checkpoints;
 use super::control::{Granted, Rescaled};
 use super::gauge::Gauge;
 use super::recovery::{Recovered, recover, recover_from};
@@ -23,6 +25,8 @@ const SAME_FAILURES: u32 = 3;
 /// A job from its first attempt to its end.
 pub(super) struct Life<'a> {
     pub(super) job: Job,
+    /// The job's folder.
+    pub(super) dir: &'a Path,
     pub(super) store: &'a CheckpointStore,
     pub(super) control: &'a Control,
     pub(super) clock: Arc<dyn Clock>,
@@ -99,7 +103,8 @@ impl Life<'_> {
             return self.finish(recovered.checkpoint, observer).map(Some);
         }
         self.gauge.attempt(recovered.checkpoint, recovered.records_in);
-        let started = Attempt::start(&self.job, &self.clock, self.store.clone(), recovered, fastrand::u64(..));
+        let checkpoints = Checkpoints::new(self.store.clone(), &self.job, &recovered).with_history(self.dir.to_owned());
+        let started = Attempt::start(&self.job, &self.clock, checkpoints, recovered, fastrand::u64(..));
         let mut attempt = match started {
             Ok(attempt) => attempt,
             Err(error) => return Err(self.undo(rescaling, outside(error, *has_run))),
@@ -109,6 +114,7 @@ impl Life<'_> {
             self.say_rescaled(rescaling, before);
         }
         let end = attempt.run(self.control, &mut self.gauge, observer);
+        attempt.note_end(&end);
         let mut waiting = attempt.take_waiting();
         drop(attempt);
         self.rescaling = waiting.take_rescaling(&end, self.clock.steady());

@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod checkpoints;
 pub mod control;
 pub mod doing;
+pub mod history;
 pub mod job;
 pub mod plan;
 pub mod progress;
@@ -117,7 +118,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let mut newest = if options.fresh { None } else { store.newest()? };
     let fixed_by = from.as_ref().map_or(newest.as_ref(), |saved| Some(&saved.manifest));
     let mut job = assembly.job(max_parallelism(spec, fixed_by)?, id, &disk)?;
-    job.backend = state::backend(spec.state, &options.data_dir.join("state"))?;
+    job.backend = state::backend(spec.state, &options.data_dir.join("state"), spec.checkpoints.interval)?;
     let _sinks = connectors::lock_sinks(spec)?;
     if options.fresh {
         forget(&store, &job.sinks)?;
@@ -129,6 +130,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let _socket = Socket::open(&options.data_dir, &options.control, &disk)?;
     let life = Life {
         job,
+        dir: &options.data_dir,
         store: &store,
         control: &options.control,
         clock: Arc::new(SystemClock::default()),

@@ -65,6 +65,12 @@ impl SnapshotWriter {
         self.block(GROUP, &[&group.0.to_le_bytes(), content]);
     }
 
+    /// How many bytes there are so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// Where the next block goes.
     #[must_use]
     pub fn place(&self) -> usize {
