@@ -2,6 +2,8 @@
 
 use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
 
+use super::overlay::Room;
+
 /// Bits of the filter for each key: one absent key in a hundred is looked for in vain.
 const FILTER_BITS: f64 = 10.0;
 /// What is read from disk at once. Rows are small, and those that are used together lie anywhere.
@@ -18,6 +20,7 @@ pub(super) struct Memory {
     cache: Cache,
     buffers: WriteBufferManager,
     write_buffer: usize,
+    overlays: Room,
 }
 
 /// How many of a budget's bytes are for keys in use; the rest is for the databases. A key in use is worth more than its row in a cached
@@ -31,7 +34,13 @@ impl Memory {
         let bytes = budget - for_keys(budget);
         let cache = Cache::new_lru_cache(bytes);
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes / 2, false, cache.clone());
-        Self { cache, buffers, write_buffer: WRITE_BUFFER.min(bytes / 4) }
+        // While overlays are in use, the write buffers are being emptied.
+        Self { cache, buffers, write_buffer: WRITE_BUFFER.min(bytes / 4), overlays: Room::new(bytes / 4) }
+    }
+
+    /// The memory for what is written while databases are being frozen.
+    pub(super) fn overlays(&self) -> Room {
+        self.overlays.clone()
     }
 
     /// The options of a database.
