@@ -246,7 +246,7 @@ fn hidden(place: &Workplace) -> usize {
 #[test]
 fn a_savepoint_whose_output_was_removed_since_is_refused_and_the_job_goes_on() {
     let place = Workplace::larkspur();
-    let rare = ["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.interval=1h"];
+    let rare = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2000", "--set", "checkpoints.interval=1h"];
     let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
     let mut child = place.start(&rare);
     wait_until("some output is written", || hidden(&place) > 0);
