@@ -34,6 +34,8 @@ pub enum Task {
         folder: SavepointFolder,
         /// Whether it is also the job's newest checkpoint, as that of a stop is.
         also_checkpoint: bool,
+        /// What the client called its request for it.
+        trigger: String,
     },
     /// Make a worker's part durable.
     Persist(Box<WorkerSnapshot>),
@@ -101,6 +103,9 @@ pub struct Checkpoints {
 struct Savepoint {
     folder: SavepointFolder,
     also_checkpoint: bool,
+    trigger: String,
+    /// Its state files, if it is a checkpoint too, which has files of its own.
+    files: Vec<StateFile>,
 }
 
 /// One worker's part of a checkpoint, durable.
@@ -127,6 +132,8 @@ impl Checkpoints {
             end_of_input: false,
             records_in: recovered.records_in,
             savepoint: false,
+            previous: Some(recovered.previous.clone()),
+            trigger: None,
             restored: None,
             files: Vec::new(),
             databases: Vec::new(),
@@ -177,8 +184,8 @@ impl Checkpoints {
 
     fn perform_task(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
         match task {
-            Task::Save { checkpoint, folder, also_checkpoint } => {
-                self.savepoints.insert(checkpoint, Savepoint { folder, also_checkpoint });
+            Task::Save { checkpoint, folder, also_checkpoint, trigger } => {
+                self.savepoints.insert(checkpoint, Savepoint { folder, also_checkpoint, trigger, files: Vec::new() });
                 Ok(None)
             }
             Task::Persist(snapshot) => {
@@ -221,17 +228,8 @@ impl Checkpoints {
         for job in std::mem::take(&mut snapshot.jobs) {
             job()?;
         }
-        let state = snapshot.state();
         // Kept even if the state cannot be written: the next checkpoint commits them.
-        let written = match self.savepoints.get(&checkpoint) {
-            Some(Savepoint { folder, also_checkpoint: false }) => folder.write_state(snapshot.worker, &state),
-            _ => self.store.write_state(checkpoint, snapshot.worker, &state),
-        };
-        let frozen = std::mem::take(&mut snapshot.frozen);
-        let written = written.and_then(|file| {
-            self.history.uploaded(checkpoint, file.bytes);
-            Ok((file, self.store_databases(checkpoint, snapshot.worker, frozen)?))
-        });
+        let written = self.write_state(&mut snapshot);
         match written {
             Ok((file, databases)) => {
                 self.history.stored(checkpoint, snapshot.worker, &snapshot.tasks, file.bytes, &databases);
@@ -245,6 +243,26 @@ impl Checkpoints {
                 Err(error)
             }
         }
+    }
+
+    /// Writes a worker's state: that of a savepoint whole, in a file that any backend can read; that of a checkpoint as it comes.
+    ///
+    /// # Errors
+    /// A file did not become durable.
+    fn write_state(&mut self, snapshot: &mut WorkerSnapshot) -> Result<(StateFile, Vec<StoredDatabase>)> {
+        let (checkpoint, worker) = (snapshot.checkpoint, snapshot.worker);
+        if let Some(savepoint) = self.savepoints.get_mut(&checkpoint) {
+            let file = savepoint.folder.stream_state(worker, &mut |out| snapshot.write(true, out))?;
+            self.history.uploaded(checkpoint, file.bytes);
+            if !savepoint.also_checkpoint {
+                return Ok((file, Vec::new()));
+            }
+            savepoint.files.push(file);
+        }
+        let file = self.store.stream_state(checkpoint, worker, &mut |out| snapshot.write(false, out))?;
+        self.history.uploaded(checkpoint, file.bytes);
+        let frozen = std::mem::take(&mut snapshot.frozen);
+        Ok((file, self.store_databases(checkpoint, worker, frozen)?))
     }
 
     /// Stores the files of frozen state that are not stored yet. What fails amid it is removed when the checkpoint is discarded.
@@ -279,8 +297,11 @@ impl Checkpoints {
     /// Removes the shared files that no checkpoint needs, neither a complete one nor one under way.
     fn clean_shared(&mut self) -> Result<()> {
         let under_way = self.parts.values().flatten().flat_map(|part| &part.databases).flat_map(|database| &database.files);
-        let kept = self.store.clean_shared(under_way.map(|file| file.path.clone()).collect())?;
-        self.shared.retain(|_, file| kept.contains(&file.path));
+        let under_way = under_way.map(|file| file.path.clone()).collect();
+        // What a cleaning has removed that then failed is not known: all is stored anew then.
+        let shared = std::mem::take(&mut self.shared);
+        let kept = self.store.clean_shared(under_way)?;
+        self.shared = shared.into_iter().filter(|(_, file)| kept.contains(&file.path)).collect();
         Ok(())
     }
 
@@ -316,15 +337,16 @@ impl Checkpoints {
                 sink.committables.push(committable.clone());
             }
         }
-        if let Some(Savepoint { folder, also_checkpoint }) = self.savepoints.get(&checkpoint) {
-            save(&self.store, folder, &manifest, *also_checkpoint)?;
-            if !also_checkpoint {
+        if let Some(savepoint) = self.savepoints.get(&checkpoint) {
+            savepoint.complete(&manifest)?;
+            if !savepoint.also_checkpoint {
                 // What it has not committed stays with the next checkpoint.
                 self.savepoints.remove(&checkpoint);
                 return Ok(());
             }
         }
         self.store.write_manifest(&manifest)?;
+        self.template.previous = Some(manifest.as_previous()?);
         self.carried.clear();
         self.stored = Some(manifest);
         Ok(())
@@ -357,7 +379,7 @@ impl Checkpoints {
             }
         }
         match self.savepoints.remove(&checkpoint) {
-            Some(Savepoint { folder, also_checkpoint: false }) => folder.discard(),
+            Some(Savepoint { folder, also_checkpoint: false, .. }) => folder.discard(),
             Some(Savepoint { folder, .. }) => folder.discard().and_then(|()| self.store.discard(checkpoint)),
             None => self.store.discard(checkpoint),
         }?;
@@ -373,14 +395,17 @@ impl Checkpoints {
     }
 }
 
-/// Completes a savepoint. The files of one that is a checkpoint too are copied; those of another are there already.
-fn save(store: &CheckpointStore, folder: &SavepointFolder, manifest: &Manifest, also_checkpoint: bool) -> Result<()> {
-    let mut manifest = Manifest { savepoint: true, ..manifest.clone() };
-    if also_checkpoint {
-        let copy = |file: &StateFile| folder.write_state(file.worker, &store.read_state(file)?);
-        manifest.files = manifest.files.iter().map(copy).collect::<Result<_>>()?;
+impl Savepoint {
+    /// Writes its manifest: all else is there.
+    fn complete(&self, manifest: &Manifest) -> Result<()> {
+        let mut manifest = Manifest { savepoint: true, trigger: Some(self.trigger.clone()), ..manifest.clone() };
+        if self.also_checkpoint {
+            manifest.databases.clear();
+            manifest.files.clone_from(&self.files);
+            manifest.files.sort_by_key(|file| file.worker);
+        }
+        self.folder.write_manifest(&manifest)
     }
-    folder.write_manifest(&manifest)
 }
 
 /// A storage error fails the checkpoint, which the spec may tolerate; any other fails the job.

@@ -14,6 +14,12 @@ pub trait Frozen: Send {
     /// # Errors
     /// They could not be written, such as for a full disk: the checkpoint fails, while the state itself is whole.
     fn files(&mut self) -> Result<Vec<FrozenFile>>;
+
+    /// Passes the same state on by key groups in ascending order, in the layout of `state/layout.rs`, read from the files. Waits for them.
+    ///
+    /// # Errors
+    /// As [`files`](Self::files), or they cannot be read, or `each` fails.
+    fn groups(&mut self, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()>;
 }
 
 /// One file of a frozen state.

@@ -226,7 +226,7 @@ impl Worker {
     fn snapshot_task(&mut self, index: usize, barrier: Barrier) -> Result<()> {
         let checkpoint = barrier.checkpoint;
         if !self.snapshots.iter().any(|snapshot| snapshot.checkpoint == checkpoint) {
-            self.snapshots.push(WorkerSnapshot::new(barrier, self.index, self.tasks.len()));
+            self.snapshots.push(WorkerSnapshot::new(checkpoint, self.index, self.tasks.len()));
         }
         let found = self.snapshots.iter().position(|snapshot| snapshot.checkpoint == checkpoint);
         let (Some(at), Some(task)) = (found, self.tasks.get_mut(index)) else { return Ok(()) };

@@ -26,7 +26,7 @@ pub(super) struct Database {
 /// The files of a database as they were, under names of their own. They go with this.
 pub(super) struct FrozenFiles {
     pub(super) files: Vec<FrozenFile>,
-    _folder: Folder,
+    pub(super) folder: Folder,
 }
 
 /// A folder that is removed when it is no longer needed.
@@ -40,6 +40,11 @@ impl Folder {
     /// A folder of the operating system's.
     pub(super) fn real(path: PathBuf) -> Self {
         Self { path, real: true }
+    }
+
+    /// A folder that somebody else removes.
+    pub(super) fn lent(path: PathBuf) -> Self {
+        Self { path, real: false }
     }
 }
 
@@ -70,8 +75,13 @@ impl Database {
     /// # Errors
     /// It is not whole.
     pub(super) fn read(folder: Folder) -> Result<Self> {
-        let spaces = [KEYS, TIMERS].map(|name| (name, Options::default()));
-        let db = DB::open_cf_with_opts_for_read_only(&Options::default(), &folder.path, spaces, false)
+        Self::read_with(folder, &Options::default(), Options::default)
+    }
+
+    /// As [`read`](Self::read), with options for the database and for each space.
+    pub(super) fn read_with(folder: Folder, options: &Options, space: impl Fn() -> Options) -> Result<Self> {
+        let spaces = [KEYS, TIMERS].map(|name| (name, space()));
+        let db = DB::open_cf_with_opts_for_read_only(options, &folder.path, spaces, false)
             .map_err(|error| Error::corrupt(format!("reading the state database {}", folder.path.display())).caused_by(error))?;
         Ok(Self { db, folder, id: 0, frozen: AtomicU64::new(0) })
     }
@@ -112,7 +122,7 @@ impl Database {
             files.push(FrozenFile { name, path, content });
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(FrozenFiles { files, _folder: folder })
+        Ok(FrozenFiles { files, folder })
     }
 
     /// What was being done when an error came up. The state is made anew from the last checkpoint, whatever it was.

@@ -6,6 +6,7 @@
 
 mod database;
 mod freezing;
+mod frozen;
 mod options;
 mod overlay;
 mod rows;
