@@ -109,6 +109,16 @@ impl RestoredOperator {
         let horizons: Option<Vec<Timestamp>> = passes.map(|(_, horizon)| *horizon).collect();
         horizons?.into_iter().min()
     }
+
+    /// The stored state that is all that a subtask with these key groups restores, if its states have the same ids and types today.
+    fn exactly(&self, mine: &Range<u32>) -> Option<&dyn StoredGroups> {
+        let same = self.migration.is_identity() && (0..).zip(&self.states).all(|(stored, today)| *today == Some(stored));
+        let overlaps = |groups: &Range<u32>| groups.start < mine.end && mine.start < groups.end;
+        let mut stored = self.stored.iter().filter(|stored| overlaps(&stored.groups()));
+        let only = stored.next().filter(|only| stored.next().is_none() && only.groups() == *mine)?;
+        let elsewhere = self.groups.iter().any(|(group, _)| mine.contains(&u32::from(group.0)));
+        (same && !elsewhere).then_some(&**only)
+    }
 }
 
 /// Makes one worker per waker.
@@ -190,25 +200,9 @@ fn open_operator(
     setup: &WorkerSetup,
     restored: Option<&RestoredOperator>,
 ) -> Result<Operator> {
-    // An operator without keys has no keyed state, so a backend need not prepare for any.
-    let mut state: Box<dyn KeyedState> =
-        if settings.keyed { setup.backend.open(&settings.uid, subtask, &settings.states)? } else { Box::new(NoState) };
     let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
     let mine = range_of(subtask, settings.max_parallelism, parallelism);
-    if let Some(restored) = restored {
-        let RestoredOperator { states, migration, .. } = restored;
-        let mut writer = Writer::default();
-        let mut restore = |group: KeyGroup, bytes: &[u8]| {
-            let bytes = if migration.is_identity() { Ok(bytes) } else { migration.group(group, bytes, &mut writer) };
-            bytes
-                .and_then(|bytes| state.restore(group, bytes, states))
-                .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))
-        };
-        for (group, bytes) in restored.groups.iter().filter(|(group, _)| mine.contains(&u32::from(group.0))) {
-            restore(*group, bytes)?;
-        }
-        restored.stored.iter().try_for_each(|stored| stored.read(mine.clone(), &mut restore))?;
-    }
+    let state = open_state(settings, subtask, &*setup.backend, restored.map(|restored| (restored, &mine)))?;
     let mut operator = Operator::new(Arc::clone(settings), state)?.as_subtask(subtask);
     if let Some(restored) = restored {
         let states = (&restored.broadcast_states, &restored.broadcast_migration);
@@ -219,6 +213,42 @@ fn open_operator(
         operator.begin_pass(Domain::Event, horizon);
     }
     Ok(operator)
+}
+
+/// Opens the state of a subtask and gives it its key groups of what is restored.
+fn open_state(
+    settings: &OperatorSettings,
+    subtask: u32,
+    backend: &dyn StateBackend,
+    restored: Option<(&RestoredOperator, &Range<u32>)>,
+) -> Result<Box<dyn KeyedState>> {
+    // An operator without keys has no keyed state, so a backend need not prepare for any.
+    if !settings.keyed {
+        return Ok(Box::new(NoState));
+    }
+    let Some((restored, mine)) = restored else { return backend.open(&settings.uid, subtask, &settings.states) };
+    if let Some(stored) = restored.exactly(mine)
+        && let Some(state) = backend.go_on(&settings.uid, subtask, &settings.states, stored)?
+    {
+        return Ok(state);
+    }
+    let mut state = backend.open(&settings.uid, subtask, &settings.states)?;
+    let RestoredOperator { states, migration, .. } = restored;
+    let mut writer = Writer::default();
+    let mut source = |into: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>| {
+        let mut restore = |group: KeyGroup, bytes: &[u8]| {
+            let bytes = if migration.is_identity() { Ok(bytes) } else { migration.group(group, bytes, &mut writer) };
+            bytes
+                .and_then(|bytes| into(group, bytes))
+                .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))
+        };
+        for (group, bytes) in restored.groups.iter().filter(|(group, _)| mine.contains(&u32::from(group.0))) {
+            restore(*group, bytes)?;
+        }
+        restored.stored.iter().try_for_each(|stored| stored.read(mine.clone(), &mut restore))
+    };
+    state.restore_all(&mut source, states)?;
+    Ok(state)
 }
 
 /// The ends of all channels that belong to one node in one worker.
