@@ -19,8 +19,8 @@ use tracing::warn;
 use super::doing::Doing;
 use super::job::Job;
 use super::recovery::Recovered;
-use crate::store::CheckpointStore;
 use crate::store::savepoint::SavepointFolder;
+use crate::store::{CheckpointStore, shared_name};
 
 /// A step of a checkpoint, to be done in the order in which it was asked for.
 pub enum Task {
@@ -84,7 +84,7 @@ pub struct Checkpoints {
     carried: Vec<(u32, Committable)>,
     /// The checkpoint that was stored last.
     stored: Option<Manifest>,
-    /// The shared files that are there, by their paths: they are not copied again.
+    /// The shared files that are there, by their contents: they are not copied again.
     shared: BTreeMap<String, StoredFile>,
     /// Savepoints that are being taken.
     savepoints: BTreeMap<u64, Savepoint>,
@@ -137,7 +137,7 @@ impl Checkpoints {
             parts: BTreeMap::new(),
             carried: Vec::new(),
             stored: None,
-            shared: BTreeMap::new(),
+            shared: recovered.shared.iter().filter_map(|file| Some((shared_name(file)?.to_owned(), file.clone()))).collect(),
             savepoints: BTreeMap::new(),
             doing: Doing::default(),
         }

@@ -12,6 +12,8 @@ mod owner;
 mod record;
 mod shared;
 
+pub use self::shared::shared_name;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

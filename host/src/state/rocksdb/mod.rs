@@ -4,21 +4,24 @@
 //! whole. Caches and write buffers are shared by all, so that many databases take no more memory than one. Nothing here outlives the
 //! process: there is no log, and the folder is emptied at the start, since state comes from checkpoints.
 
+mod bulk;
 mod database;
 mod options;
 mod rows;
 mod stored;
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::rocksdb::Env;
-use tidemill_core::state::{CachedState, KeyedState, Pool, StateBackend};
+use tidemill_core::state::{CachedState, KeyedState, Pool, StateBackend, StoredGroups, can_go_on};
 use tidemill_core::{Error, Result};
 use tidemill_wit::descriptor::StateDescriptor;
 
-use self::database::Database;
+use self::bulk::Bulk;
+use self::database::{Database, Folder};
 use self::options::Memory;
 use self::rows::DatabaseRows;
 
@@ -71,23 +74,61 @@ impl RocksBackend {
     }
 
     fn create(&self, operator: &str, subtask: u32) -> Result<DatabaseRows> {
-        let made = self.made.fetch_add(1, Ordering::Relaxed);
         let doing = |error: Error| error.while_doing(format!("opening the state of operator {operator}"));
-        let mut options = self.memory.database();
-        let database = match &self.home {
-            Home::Folder(dir) => Database::create(&dir.join(format!("{made}-{subtask}")), &options, &self.memory, true),
+        let (path, mut options) = (self.path(subtask), self.memory.database());
+        let is_real = match &self.home {
+            Home::Folder(_) => true,
             Home::Memory(env) => {
                 options.set_env(env);
-                Database::create(Path::new(&format!("/{made}-{subtask}")), &options, &self.memory, false)
+                false
             }
         };
-        DatabaseRows::new(Arc::new(database.map_err(doing)?)).map_err(doing)
+        let database = Arc::new(Database::create(&path, &options, &self.memory, is_real).map_err(doing)?);
+        let rows = DatabaseRows::new(database).map_err(doing)?;
+        Ok(if is_real { rows.with_bulk(Bulk::new(self.memory.space(), self.memory.for_loading())) } else { rows })
+    }
+
+    /// A path for a new database.
+    fn path(&self, subtask: u32) -> PathBuf {
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{made}-{subtask}");
+        match &self.home {
+            Home::Folder(dir) => dir.join(name),
+            Home::Memory(_) => Path::new("/").join(name),
+        }
+    }
+
+    /// Takes the files of a stored database over, if its rows can be gone on with.
+    fn take_over(&self, subtask: u32, states: &[StateDescriptor], stored: &StoredFiles) -> Result<Option<Box<dyn KeyedState>>> {
+        if !can_go_on(states, &DatabaseRows::new(stored.database()?)?)? {
+            return Ok(None);
+        }
+        let folder = Folder::real(self.path(subtask));
+        std::fs::create_dir_all(&folder.path)
+            .map_err(|error| Error::storage(format!("creating {}", folder.path.display())).caused_by(error))?;
+        let taken = stored.place(&folder.path)?;
+        let database = Database::open(folder, &self.memory.database(), &self.memory, taken)?;
+        let state = CachedState::go_on(states, DatabaseRows::new(Arc::new(database))?, &self.pool)?;
+        Ok(state.map(|state| Box::new(state) as Box<dyn KeyedState>))
     }
 }
 
 impl StateBackend for RocksBackend {
     fn open(&self, operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>> {
         Ok(Box::new(CachedState::new(states, self.create(operator, subtask)?, &self.pool)))
+    }
+
+    fn go_on(
+        &self,
+        _operator: &str,
+        subtask: u32,
+        states: &[StateDescriptor],
+        stored: &dyn StoredGroups,
+    ) -> Result<Option<Box<dyn KeyedState>>> {
+        match (&self.home, (stored as &dyn Any).downcast_ref::<StoredFiles>()) {
+            (Home::Folder(_), Some(stored)) => self.take_over(subtask, states, stored).map_err(|error| stored.doing(error)),
+            _ => Ok(None),
+        }
     }
 }
 

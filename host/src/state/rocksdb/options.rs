@@ -47,6 +47,11 @@ impl Memory {
         options
     }
 
+    /// How many bytes a restore may take to load rows: what the keys in use, which there are none of yet, leave.
+    pub(super) fn for_loading(&self) -> usize {
+        self.write_buffer
+    }
+
     /// The options of a space of rows.
     pub(super) fn space(&self) -> Options {
         let mut table = BlockBasedOptions::default();

@@ -6,12 +6,18 @@ use rocksdb::{ReadOptions, WriteBatch, WriteOptions};
 use tidemill_core::state::{Frozen, Rows, Space};
 use tidemill_core::{Error, Result};
 
+use super::bulk::Bulk;
 use super::database::Database;
+
+/// How many bytes of rows are written as one unit at most where they are loaded one by one.
+const BATCH: usize = 1 << 20;
 
 /// The rows in a database.
 pub(super) struct DatabaseRows {
     database: Arc<Database>,
     batch: WriteBatch,
+    /// Takes in rows that are loaded, if the database is in files.
+    bulk: Option<Bulk>,
     /// What cannot be put into the batch is said at the commit.
     failure: Option<Error>,
     read: ReadOptions,
@@ -28,7 +34,12 @@ impl DatabaseRows {
         database.space(Space::Timers)?;
         let mut write = WriteOptions::new();
         write.disable_wal(true);
-        Ok(Self { database, batch: WriteBatch::default(), failure: None, read: ReadOptions::default(), write })
+        Ok(Self { database, batch: WriteBatch::default(), bulk: None, failure: None, read: ReadOptions::default(), write })
+    }
+
+    /// The same, whose rows are loaded in bulk.
+    pub(super) fn with_bulk(self, bulk: Bulk) -> Self {
+        Self { bulk: Some(bulk), ..self }
     }
 }
 
@@ -67,6 +78,21 @@ impl Rows for DatabaseRows {
         }
         let batch = std::mem::take(&mut self.batch);
         self.database.db.write_opt(batch, &self.write).map_err(|error| self.database.failed("writing to", error))
+    }
+
+    fn load(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        if let Some(bulk) = &mut self.bulk {
+            return bulk.add(&self.database, space, key, value);
+        }
+        self.put(space, key, value);
+        if self.batch.size_in_bytes() < BATCH { Ok(()) } else { self.commit() }
+    }
+
+    fn loaded(&mut self) -> Result<()> {
+        match &mut self.bulk {
+            Some(bulk) => bulk.finish(&self.database),
+            None => self.commit(),
+        }
     }
 
     fn freeze(&mut self) -> Result<Option<Frozen>> {
