@@ -6,14 +6,16 @@
 mod build;
 mod input;
 mod operator_task;
+mod restored;
 mod sink_task;
 mod snapshot;
 mod source_task;
 
 use std::collections::VecDeque;
 
-pub use build::{Graph, Node, RestoredOperator, Wire, WireKind, WorkerSetup, build};
+pub use build::{Graph, Node, Wire, WireKind, WorkerSetup, build};
 pub use operator_task::OperatorTask;
+pub use restored::RestoredOperator;
 pub use sink_task::SinkTask;
 pub use snapshot::WorkerSnapshot;
 pub use source_task::{Alignment, INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
