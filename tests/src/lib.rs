@@ -8,3 +8,4 @@ pub mod native;
 pub mod program;
 pub mod sim;
 pub mod sim_disk;
+pub mod stored;

@@ -10,7 +10,7 @@ use tidemill_core::time::Domain;
 use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op, write_op};
 use tidemill_wit::schema::{Type, TypeTable};
 
-use super::KEY_GROUPS;
+use crate::stored::KEY_GROUPS;
 
 /// The length of a key in bytes.
 pub(super) const LENGTH: usize = 60;

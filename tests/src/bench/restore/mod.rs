@@ -12,20 +12,16 @@ use clap::Args;
 use tidemill::clock::monotonic;
 use tidemill::disk::RealDisk;
 use tidemill::spec::job::StateBackend as Spec;
-use tidemill::state::{HAS_ROCKSDB, backend, stored};
+use tidemill::state::{HAS_ROCKSDB, backend};
 use tidemill::store::CheckpointStore;
-use tidemill_core::checkpoint::manifest::{Manifest, StoredDatabase};
-use tidemill_core::checkpoint::snapshot::{Snapshot, SnapshotWriter};
-use tidemill_core::key_group::range_of;
-use tidemill_core::state::{KeyedState, StateBackend};
+use tidemill_core::checkpoint::manifest::Manifest;
+use tidemill_core::state::KeyedState;
 use tidemill_core::time::Domain;
-use tidemill_core::worker::RestoredOperator;
 use tidemill_core::{Error, Result};
+use tidemill_wit::schema::{Type, TypeTable};
 
 use self::keys::{fill, states};
-
-const KEY_GROUPS: u32 = 128;
-const UID: &str = "operator";
+use crate::stored::{self, UID};
 
 /// What is measured.
 #[derive(Args, Debug)]
@@ -96,24 +92,7 @@ impl<'a> Bench<'a> {
         let backend = backend(spec, &options.work.join("live"))?;
         let mut subtasks = (0..parallelism).map(|subtask| backend.open(UID, subtask, &states())).collect::<Result<Vec<_>>>()?;
         fill(&mut subtasks, options.keys)?;
-        let mut manifest = Manifest { checkpoint: 1, parallelism, max_parallelism: KEY_GROUPS, ..Manifest::default() };
-        for (worker, mut state) in (0..).zip(subtasks) {
-            let mut writer = SnapshotWriter::new(1, worker);
-            writer.operator(UID, None);
-            if let Some(frozen) = state.freeze()? {
-                let mut files = Vec::new();
-                for file in &frozen.files {
-                    files.push(match &file.content {
-                        Some(content) => store.store_shared(&file.path, &file.name, content)?,
-                        None => store.store_own(&file.path, &file.name, 1, &format!("state-{worker}"))?,
-                    });
-                }
-                manifest.databases.push(StoredDatabase { operator: UID.to_owned(), worker, files });
-            } else {
-                state.snapshot(&mut |group, bytes| writer.group(group, bytes))?;
-            }
-            manifest.files.push(store.write_state(1, worker, &writer.finish())?);
-        }
+        let manifest = stored::store(&store, 1, (&TypeTable::of(Type::String), &states()), subtasks, false)?;
         Ok(Self { options, name, store, manifest })
     }
 
@@ -122,34 +101,13 @@ impl<'a> Bench<'a> {
         let cold = bound::drop_caches();
         let begin = monotonic();
         let backend = backend(spec, &self.options.work.join("live"))?;
-        let restored = self.read()?;
-        let mut subtasks = Vec::new();
-        for subtask in 0..parallelism {
-            let mine = range_of(subtask, KEY_GROUPS, parallelism);
-            subtasks.push(restored.open(&*backend as &dyn StateBackend, UID, subtask, &states(), &mine)?);
-        }
+        let subtasks = stored::restore(&self.store, &self.manifest, &states(), &*backend, parallelism)?;
         let spent = begin.elapsed();
         check(&subtasks, self.options.keys)?;
         let (then, now) = (self.manifest.parallelism, name_of(spec));
         let what = format!("{now} from a checkpoint of {}, {then} to {parallelism} subtasks", self.name);
         bound::report(&what, self.options.keys, spent, cold);
         Ok(())
-    }
-
-    /// What the runtime makes of the files.
-    fn read(&self) -> Result<RestoredOperator> {
-        let mut restored = RestoredOperator { states: vec![Some(0)], ..RestoredOperator::default() };
-        for file in &self.manifest.files {
-            let bytes = self.store.read_state(file)?;
-            for part in Snapshot::parse(&bytes)?.operators {
-                restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
-            }
-        }
-        for database in &self.manifest.databases {
-            let groups = range_of(database.worker, KEY_GROUPS, self.manifest.parallelism);
-            restored.stored.push(stored(&self.store, database, groups, 1)?);
-        }
-        Ok(restored)
     }
 
     /// The bound of the disk: all the bytes of the checkpoint are read and dropped.
