@@ -1,0 +1,76 @@
+//! State in `RocksDB`: checkpoints of files, restored at other parallelism and by another backend, refused when they are damaged, and whole
+//! after kills and on full disks.
+
+#![cfg(feature = "rocksdb")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod damage;
+mod folder;
+mod full_disk;
+mod kills;
+
+use std::fs;
+
+use tidemill_tests::cli::{PATIENCE, Workplace};
+
+use self::folder::{Checkpoints, newest};
+
+const CHECKPOINTS: &str = "tidemill-data/stock-out/checkpoints";
+const ROCKSDB: [&str; 4] = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
+
+/// A job that was killed after some checkpoints of its day.
+#[expect(clippy::disallowed_methods, reason = "a limit for a test that hangs")]
+fn killed() -> Workplace {
+    let place = Workplace::larkspur();
+    let slow = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=10000"];
+    let mut child = place.start(&[&slow[..], &ROCKSDB].concat());
+    let begin = std::time::Instant::now();
+    let third = |name: &String| name.strip_prefix("chk-").and_then(|id| id.parse::<u64>().ok()).is_some_and(|id| id > 3);
+    while !place.names(CHECKPOINTS).iter().any(third) {
+        assert!(child.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE, "the job did not get to its third checkpoint");
+    }
+    child.kill().unwrap();
+    let ended = place.finish(child);
+    assert!(!ended.status.success(), "{ended:#?}");
+    place
+}
+
+#[test]
+fn goes_on_at_other_parallelism_and_on_another_backend() {
+    for more in [&["--set", "parallelism=3"][..], &["--set", "parallelism=1"], &["--set", "state.backend=memory"]] {
+        let place = killed();
+        let rocksdb = if more.iter().any(|word| word.contains("memory")) { &[][..] } else { &ROCKSDB };
+        place.run(&[&["run", "job.yaml"], rocksdb, more].concat()).expect(0, &["resumed from checkpoint", "finished"]);
+        place.check_with_oracle();
+    }
+}
+
+/// The shared files of the checkpoint are linked into the live database, and the next checkpoint names them without writing them again.
+#[test]
+fn at_the_same_parallelism_files_are_taken_over() {
+    let place = killed();
+    let before = Checkpoints::of(&place);
+    let shared = before.shared_of(&newest(&place));
+    let inode = |name: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path(CHECKPOINTS).join(name)).unwrap());
+    let inodes: Vec<u64> = shared.iter().map(|name| inode(name)).collect();
+    assert!(!shared.is_empty(), "there is no shared file in {before:?}");
+    let stop = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=1000", "--set", "checkpoints.interval=1h"];
+    let child = place.start(&[&stop[..], &ROCKSDB].concat());
+    tidemill_tests::cli::wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("resumed from"));
+    tidemill_tests::cli::signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped at checkpoint"]);
+    let kept: Vec<&String> = Checkpoints::of(&place).shared_of(&newest(&place)).into_iter().filter_map(|name| shared.get(&name)).collect();
+    assert!(!kept.is_empty(), "no file was taken over of {shared:?}");
+    assert!(shared.iter().zip(inodes).filter(|(name, _)| kept.contains(name)).all(|(name, before)| inode(name) == before));
+    place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn a_checkpoint_of_files_can_be_looked_at_and_taken_over() {
+    let place = killed();
+    let saved = format!("{CHECKPOINTS}/{}", newest(&place));
+    place.run(&["savepoint", "inspect", &saved]).expect(0, &["stock-out", "first-copy"]);
+    let other = ["run", "job.yaml", "--from", &saved, "--new-incarnation", "--data-dir", "other"];
+    place.run(&[&other[..], &ROCKSDB].concat()).expect(0, &["took over", "resumed from checkpoint", "finished"]);
+}
