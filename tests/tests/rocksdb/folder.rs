@@ -10,33 +10,33 @@ use super::CHECKPOINTS;
 
 /// The complete checkpoints with the paths of the files that each names, relative to the folder.
 #[derive(Debug)]
-pub struct Checkpoints(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct Checkpoints(BTreeMap<String, BTreeSet<String>>);
 
 impl Checkpoints {
     /// Those of the job.
-    pub fn of(place: &Workplace) -> Self {
+    pub(crate) fn of(place: &Workplace) -> Self {
         let folder = place.path(CHECKPOINTS);
         let complete = place.names(CHECKPOINTS).into_iter().filter(|name| folder.join(name).join("manifest.json").exists());
         Self(complete.map(|name| (name.clone(), named(&folder.join(name)))).collect())
     }
 
     /// Their names.
-    pub fn names(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         self.0.keys()
     }
 
     /// The paths of all files of one of them.
-    pub fn files_of(&self, name: &str) -> &BTreeSet<String> {
+    pub(crate) fn files_of(&self, name: &str) -> &BTreeSet<String> {
         &self.0[name]
     }
 
     /// The paths of the files of one of them that others may name too.
-    pub fn shared_of(&self, name: &str) -> BTreeSet<String> {
+    pub(crate) fn shared_of(&self, name: &str) -> BTreeSet<String> {
         self.0[name].iter().filter(|path| path.starts_with("shared/")).cloned().collect()
     }
 
     /// The files in the folder that none of them names. Notes are none.
-    pub fn unreferenced(&self, place: &Workplace) -> BTreeSet<String> {
+    pub(crate) fn unreferenced(&self, place: &Workplace) -> BTreeSet<String> {
         let (mut found, mut folders) = (BTreeSet::new(), vec![String::new()]);
         while let Some(folder) = folders.pop() {
             for name in place.names(&format!("{CHECKPOINTS}/{folder}")) {
@@ -64,11 +64,11 @@ fn named(checkpoint: &Path) -> BTreeSet<String> {
 }
 
 /// The number of a checkpoint's folder.
-pub fn id(name: &str) -> Option<u64> {
+pub(crate) fn id(name: &str) -> Option<u64> {
     name.strip_prefix("chk-")?.parse().ok()
 }
 
 /// The name of the newest checkpoint.
-pub fn newest(place: &Workplace) -> String {
+pub(crate) fn newest(place: &Workplace) -> String {
     Checkpoints::of(place).names().max_by_key(|name| id(name)).unwrap().clone()
 }

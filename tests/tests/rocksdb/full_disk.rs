@@ -99,7 +99,7 @@ fn a_start_from_a_savepoint_without_space_changes_nothing() {
         let Some(disk) = SmallDisk::mount(&place, "other", "16m") else { return };
         disk.fill();
         let start = [&["run", "job.yaml", "--from", &saved, "--new-incarnation", "--data-dir", "other"][..], backend].concat();
-        place.run(&[&start[..], &["--set", "restart.strategy=none"]].concat()).expect(1, &[NO_SPACE, "other/"]);
+        place.run(&[&start[..], &["--set", "restart.strategy=none"]].concat()).expect(1, &[NO_SPACE, "other"]);
         assert!(
             place.names("other/stock-out/checkpoints").iter().all(|name| !place.path("other").join(name).join("manifest.json").exists())
         );

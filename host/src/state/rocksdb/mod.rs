@@ -50,12 +50,11 @@ impl RocksBackend {
     /// # Errors
     /// The folder cannot be emptied.
     pub(super) fn in_folder(dir: &Path, memory: u64) -> Result<Self> {
-        let doing = |what: &str| Error::config(format!("{what} the folder for live state {}", dir.display()));
-        match std::fs::remove_dir_all(dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(doing("emptying").caused_by(error)),
-            _ => {}
-        }
-        std::fs::create_dir_all(dir).map_err(|error| doing("creating").caused_by(error))?;
+        let doing = |what: &str, error| Error::config(format!("{what} the folder for live state {}", dir.display())).caused_by(error);
+        std::fs::create_dir_all(dir).map_err(|error| doing("creating", error))?;
+        // Not the folder itself: it may be a disk of its own, or a link to one.
+        let empty = || std::fs::read_dir(dir)?.try_for_each(|entry| remove(&entry?.path()));
+        empty().map_err(|error| doing("emptying", error))?;
         Ok(Self::new(Home::Folder(dir.to_owned()), memory))
     }
 
@@ -130,6 +129,10 @@ impl StateBackend for RocksBackend {
             _ => Ok(None),
         }
     }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
 }
 
 #[cfg(test)]

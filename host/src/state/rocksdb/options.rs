@@ -18,6 +18,7 @@ pub(super) struct Memory {
     cache: Cache,
     buffers: WriteBufferManager,
     write_buffer: usize,
+    loading: usize,
 }
 
 /// How many of a budget's bytes are for keys in use; the rest is for the databases. A key in use is worth more than its row in a cached
@@ -31,7 +32,9 @@ impl Memory {
         let bytes = budget - for_keys(budget);
         let cache = Cache::new_lru_cache(bytes);
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes / 2, false, cache.clone());
-        Self { cache, buffers, write_buffer: WRITE_BUFFER.min(bytes / 4) }
+        let write_buffer = WRITE_BUFFER.min(bytes / 4);
+        // The memory for keys in use, of which there are none yet.
+        Self { cache, buffers, write_buffer, loading: for_keys(budget) / 4 }
     }
 
     /// The options of a database.
@@ -47,9 +50,15 @@ impl Memory {
         options
     }
 
-    /// How many bytes a restore may take to load rows: what the keys in use, which there are none of yet, leave.
+    /// How many bytes a restore may take to load rows.
     pub(super) fn for_loading(&self) -> usize {
-        self.write_buffer
+        self.loading
+    }
+
+    /// The same, for tests.
+    #[cfg(test)]
+    pub(super) fn set_for_loading(&mut self, bytes: usize) {
+        self.loading = bytes;
     }
 
     /// The options of a space of rows.

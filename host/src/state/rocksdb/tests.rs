@@ -19,6 +19,15 @@ fn conforms_without_room_for_any_key() {
 }
 
 #[test]
+fn conforms_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut backend = RocksBackend::in_folder(folder.path(), 8 << 20).unwrap();
+    // Tables of a few rows, so that a restore makes many.
+    backend.memory.set_for_loading(400);
+    conformance(&mut |states| backend.open("operator", 0, states).unwrap());
+}
+
+#[test]
 fn a_folder_is_emptied_and_left_empty() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("state");
