@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -16,6 +16,7 @@ use super::folder::{Checkpoints, id};
 use super::{CHECKPOINTS, ROCKSDB};
 
 const SIGKILL: i32 = 9;
+const ABORTED: &str = " failed: it did not complete";
 /// Keeps what a checkpoint that fails has written from the next one's, and the job from failing with it.
 const CHECKPOINTING: [&str; 6] =
     ["--set", "checkpoints.interval=20ms", "--set", "checkpoints.retain=3", "--set", "checkpoints.tolerable_failures=1000000"];
@@ -67,23 +68,25 @@ impl Run {
         let timeout = format!("checkpoints.timeout={}", ["12ms", "30ms", "10m"][if in_order { 2 } else { self.rng.usize(..3) }]);
         let arguments = [&["run", "job.yaml", "--set", &self.rate, "--set", &timeout][..], &ROCKSDB, &CHECKPOINTING].concat();
         let mut child = self.place.start(&arguments);
+        // Every fourth kill comes anywhere, be it in the start.
+        if in_order || !self.rng.u8(..).is_multiple_of(4) {
+            self.wait_for_a_checkpoint(&mut child);
+        }
         if in_order {
-            let resumed = |log: String| ["resumed from checkpoint", "from nothing"].iter().any(|said| log.contains(said));
-            wait_until("the job has started", || fs::read_to_string(self.place.path("stderr.log")).is_ok_and(resumed));
             signal(&child, "-INT");
         } else {
-            std::thread::sleep(Duration::from_millis(self.rng.u64(20..350)));
+            std::thread::sleep(Duration::from_millis(self.rng.u64(0..350)));
             child.kill().unwrap();
         }
         let ended = self.place.finish(child);
-        self.count("checkpoints aborted", ended.stderr.matches(" failed: ").count());
+        self.count("checkpoints aborted", ended.stderr.matches(ABORTED).count());
         if ended.stderr.contains("finished") && ended.status.success() {
             self.place.check_with_oracle();
             (self.place, self.left) = (Workplace::larkspur(), BTreeSet::new());
             return;
         }
         self.done += 1;
-        let started = ["resumed from checkpoint", "from nothing"].iter().any(|said| ended.stderr.contains(said));
+        let started = has_started(&ended.stderr);
         if in_order {
             ended.expect(0, &["stopped at checkpoint"]);
             self.count("stops", 1);
@@ -95,6 +98,16 @@ impl Run {
         if self.done.is_multiple_of(COPIES) {
             self.go_on_in_a_copy();
         }
+    }
+
+    /// Waits until a checkpoint has begun, or the job has ended.
+    fn wait_for_a_checkpoint(&self, child: &mut Child) {
+        let newest = || self.place.names(CHECKPOINTS).iter().filter_map(|name| id(name)).max();
+        let before = newest();
+        wait_until("a checkpoint has begun", || {
+            let log = fs::read_to_string(self.place.path("stderr.log")).unwrap_or_default();
+            (has_started(&log) && newest() > before) || log.contains(ABORTED) || child.try_wait().unwrap().is_some()
+        });
     }
 
     /// Whether everything that is kept is whole, and nothing else is there.
@@ -144,6 +157,10 @@ impl Run {
             *self.counts.entry(what).or_default() += times;
         }
     }
+}
+
+fn has_started(log: &str) -> bool {
+    ["resumed from checkpoint", "from nothing"].iter().any(|said| log.contains(said))
 }
 
 /// Removes what sinks have written after a checkpoint.
