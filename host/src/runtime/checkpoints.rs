@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_core::checkpoint::Event;
 use tidemill_core::checkpoint::manifest::{
@@ -89,6 +90,23 @@ pub struct Checkpoints {
     /// Savepoints that are being taken.
     savepoints: BTreeMap<u64, Savepoint>,
     doing: Doing,
+    given_up: GivenUp,
+}
+
+/// Up to which checkpoint all that have not been stored are given up: what of them still waits to be written need not be. Clones are of the
+/// same.
+#[derive(Clone, Debug, Default)]
+pub struct GivenUp(Arc<AtomicU64>);
+
+impl GivenUp {
+    /// Gives a checkpoint up, and all before it.
+    pub fn give_up(&self, checkpoint: u64) {
+        self.0.fetch_max(checkpoint, Ordering::Relaxed);
+    }
+
+    fn has(&self, checkpoint: u64) -> bool {
+        checkpoint <= self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Where a savepoint goes, and whether it is a checkpoint too.
@@ -140,6 +158,7 @@ impl Checkpoints {
             shared: recovered.shared.iter().filter_map(|file| Some((shared_name(file)?.to_owned(), file.clone()))).collect(),
             savepoints: BTreeMap::new(),
             doing: Doing::default(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -159,6 +178,12 @@ impl Checkpoints {
     #[must_use]
     pub fn doing(&self) -> &Doing {
         &self.doing
+    }
+
+    /// Tells it of checkpoints that are given up, whatever it is doing.
+    #[must_use]
+    pub fn given_up(&self) -> &GivenUp {
+        &self.given_up
     }
 
     fn perform_task(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
@@ -202,6 +227,11 @@ impl Checkpoints {
         let checkpoint = snapshot.checkpoint;
         for job in std::mem::take(&mut snapshot.jobs) {
             job()?;
+        }
+        if self.given_up.has(checkpoint) {
+            // A slow disk would fall further and further behind.
+            self.carried.extend(snapshot.committables);
+            return Ok(());
         }
         let state = snapshot.state();
         // Kept even if the state cannot be written: the next checkpoint commits them.
