@@ -47,9 +47,9 @@ pub fn store(
         let mut writer = SnapshotWriter::new(id, worker);
         writer.operator(UID, None);
         let frozen = if canonical { None } else { state.freeze()? };
-        if let Some(frozen) = frozen {
+        if let Some(mut frozen) = frozen {
             let mut files = Vec::new();
-            for file in &frozen.files {
+            for file in &frozen.files()? {
                 files.push(match &file.content {
                     Some(content) => store.store_shared(&file.path, &file.name, content)?,
                     None => store.store_own(&file.path, &file.name, id, &format!("state-{worker}"))?,

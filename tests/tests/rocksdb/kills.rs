@@ -1,8 +1,6 @@
 //! SIGKILL at random moments under incremental checkpoints, with small memtables, deleted keys and aborted checkpoints: afterwards every
 //! checkpoint that is kept restores, and no file stays that none of them names. `TIDEMILL_KILLS=n` kills more often.
 
-#![expect(clippy::print_stdout, reason = "it says what it did")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -61,7 +59,6 @@ impl Run {
     }
 
     /// Starts the job and kills it, and looks at what is there.
-    #[expect(clippy::disallowed_methods, reason = "a random moment")]
     fn kill(&mut self) {
         let in_order = self.done % STOPS == STOPS - 1;
         // A timeout in which few checkpoints complete, in which some do, and in which all do, as that of a stop must.

@@ -74,3 +74,19 @@ fn a_checkpoint_of_files_can_be_looked_at_and_taken_over() {
     let other = ["run", "job.yaml", "--from", &saved, "--new-incarnation", "--data-dir", "other"];
     place.run(&[&other[..], &ROCKSDB].concat()).expect(0, &["took over", "resumed from checkpoint", "finished"]);
 }
+
+#[test]
+fn a_checkpoint_writes_only_what_is_new_and_its_history_says_so() {
+    let place = killed();
+    place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["finished"]);
+    let shown = place.run(&["checkpoints", "job.yaml", "--format", "json"]);
+    let records: Vec<serde_json::Value> = shown.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let number = |record: &serde_json::Value, name: &str| record[name].as_u64().unwrap();
+    assert!(records.iter().all(|record| number(record, "uploaded_bytes") <= number(record, "bytes")), "{records:#?}");
+    assert!(records.iter().any(|record| number(record, "uploaded_bytes") < number(record, "bytes")), "{records:#?}");
+    let last = records.last().unwrap();
+    let size = |uid: &str| {
+        last["tasks"].as_array().unwrap().iter().filter(|task| task["uid"] == uid).map(|task| number(task, "bytes")).sum::<u64>()
+    };
+    assert!(size("first-copy") + size("stock-out") > number(last, "bytes") * 9 / 10, "{last:#}");
+}

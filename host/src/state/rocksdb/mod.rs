@@ -6,7 +6,9 @@
 
 mod bulk;
 mod database;
+mod freezing;
 mod options;
+mod overlay;
 mod rows;
 mod stored;
 
@@ -14,6 +16,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use ::rocksdb::Env;
 use tidemill_core::state::{CachedState, KeyedState, Pool, StateBackend, StoredGroups, can_go_on};
@@ -23,6 +26,7 @@ use tidemill_wit::descriptor::StateDescriptor;
 use self::bulk::Bulk;
 use self::database::{Database, Folder};
 use self::options::Memory;
+use self::overlay::Room;
 use self::rows::DatabaseRows;
 
 pub(super) use self::stored::StoredFiles;
@@ -33,6 +37,8 @@ pub(super) struct RocksBackend {
     memory: Memory,
     /// What is in use of all operators' keys.
     pool: Pool,
+    /// How far apart barriers are to be expected, in milliseconds.
+    interval: Option<i64>,
     /// How many databases have been made: a restarted worker's does not take the place of the old one, which may not have been closed yet.
     made: AtomicU64,
 }
@@ -69,7 +75,14 @@ impl RocksBackend {
 
     fn new(home: Home, memory: u64) -> Self {
         let bytes = usize::try_from(memory).unwrap_or(usize::MAX);
-        Self { home, memory: Memory::new(bytes), pool: Pool::new(options::for_keys(bytes)), made: AtomicU64::new(0) }
+        let pool = Pool::new(options::for_keys(bytes));
+        Self { home, memory: Memory::new(bytes), pool, interval: None, made: AtomicU64::new(0) }
+    }
+
+    /// Barriers are to be expected this far apart.
+    pub(super) fn with_barriers_every(mut self, interval: Duration) -> Self {
+        self.interval = i64::try_from(interval.as_millis()).ok();
+        self
     }
 
     fn create(&self, operator: &str, subtask: u32) -> Result<DatabaseRows> {
@@ -83,7 +96,7 @@ impl RocksBackend {
             }
         };
         let database = Arc::new(Database::create(&path, &options, &self.memory, is_real).map_err(doing)?);
-        let rows = DatabaseRows::new(database).map_err(doing)?;
+        let rows = DatabaseRows::new(database, self.memory.overlays()).map_err(doing)?;
         Ok(if is_real { rows.with_bulk(Bulk::new(self.memory.space(), self.memory.for_loading())) } else { rows })
     }
 
@@ -99,7 +112,7 @@ impl RocksBackend {
 
     /// Takes the files of a stored database over, if its rows can be gone on with.
     fn take_over(&self, subtask: u32, states: &[StateDescriptor], stored: &StoredFiles) -> Result<Option<Box<dyn KeyedState>>> {
-        if !can_go_on(states, &DatabaseRows::new(stored.database()?)?)? {
+        if !can_go_on(states, &DatabaseRows::new(stored.database()?, Room::new(0))?)? {
             return Ok(None);
         }
         let folder = Folder::real(self.path(subtask));
@@ -107,14 +120,21 @@ impl RocksBackend {
             .map_err(|error| Error::storage(format!("creating {}", folder.path.display())).caused_by(error))?;
         let taken = stored.place(&folder.path)?;
         let database = Database::open(folder, &self.memory.database(), &self.memory, taken)?;
-        let state = CachedState::go_on(states, DatabaseRows::new(Arc::new(database))?, &self.pool)?;
-        Ok(state.map(|state| Box::new(state) as Box<dyn KeyedState>))
+        let rows = DatabaseRows::new(Arc::new(database), self.memory.overlays())?;
+        Ok(CachedState::go_on(states, rows, &self.pool)?.map(|state| self.paced(state)))
+    }
+
+    fn paced(&self, state: CachedState<DatabaseRows>) -> Box<dyn KeyedState> {
+        Box::new(match self.interval {
+            Some(millis) => state.with_barriers_every(millis),
+            None => state,
+        })
     }
 }
 
 impl StateBackend for RocksBackend {
     fn open(&self, operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>> {
-        Ok(Box::new(CachedState::new(states, self.create(operator, subtask)?, &self.pool)))
+        Ok(self.paced(CachedState::new(states, self.create(operator, subtask)?, &self.pool)))
     }
 
     fn go_on(

@@ -2,6 +2,8 @@
 
 use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
 
+use super::overlay::Room;
+
 /// Bits of the filter for each key: one absent key in a hundred is looked for in vain.
 const FILTER_BITS: f64 = 10.0;
 /// What is read from disk at once. Rows are small, and those that are used together lie anywhere.
@@ -19,6 +21,7 @@ pub(super) struct Memory {
     buffers: WriteBufferManager,
     write_buffer: usize,
     loading: usize,
+    overlays: Room,
 }
 
 /// How many of a budget's bytes are for keys in use; the rest is for the databases. A key in use is worth more than its row in a cached
@@ -32,9 +35,15 @@ impl Memory {
         let bytes = budget - for_keys(budget);
         let cache = Cache::new_lru_cache(bytes);
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes / 2, false, cache.clone());
-        let write_buffer = WRITE_BUFFER.min(bytes / 4);
+        // While overlays are in use, the write buffers are being emptied.
+        let (write_buffer, overlays) = (WRITE_BUFFER.min(bytes / 4), Room::new(bytes / 4));
         // The memory for keys in use, of which there are none yet.
-        Self { cache, buffers, write_buffer, loading: for_keys(budget) / 4 }
+        Self { cache, buffers, write_buffer, overlays, loading: for_keys(budget) / 4 }
+    }
+
+    /// The memory for what is written while databases are being frozen.
+    pub(super) fn overlays(&self) -> Room {
+        self.overlays.clone()
     }
 
     /// The options of a database.

@@ -13,6 +13,7 @@ use tidemill_core::state::{StoredGroups, pass_groups};
 use tidemill_core::{Error, Result};
 
 use super::database::{Database, Folder};
+use super::overlay::Room;
 use super::rows::DatabaseRows;
 use crate::store::{CheckpointStore, shared_name};
 
@@ -98,7 +99,7 @@ impl StoredGroups for StoredFiles {
         if range.is_empty() {
             return Ok(());
         }
-        let rows = self.database().and_then(DatabaseRows::new).map_err(|error| self.doing(error))?;
+        let rows = self.database().and_then(|database| DatabaseRows::new(database, Room::new(0))).map_err(|error| self.doing(error))?;
         pass_groups(&rows, range, each).map_err(|error| self.doing(error))
     }
 }

@@ -39,8 +39,8 @@ pub use self::rows::{Rows, Space};
 pub use self::summary::can_go_on;
 pub use self::write::pass_groups;
 
-/// How many changed keys may wait to be written even at a barrier: as many can be written at a barrier in some 10 ms.
-const DIRTY: usize = 4096;
+/// How many changed keys may wait to be written even at a barrier: as many are written in some 5 ms.
+const DIRTY: usize = 512;
 
 /// The state and timers of one subtask, of which those in use are in memory.
 pub struct CachedState<R> {
@@ -98,6 +98,13 @@ impl<R: Rows> CachedState<R> {
             row: Vec::new(),
             writer: Writer::default(),
         }
+    }
+
+    /// Barriers are to be expected every so many milliseconds, until it turns out otherwise.
+    #[must_use]
+    pub fn with_barriers_every(mut self, millis: i64) -> Self {
+        self.pace.expect(millis);
+        self
     }
 
     /// Brings the keys of a batch into use.
@@ -282,7 +289,8 @@ impl<R: Rows> KeyedState for CachedState<R> {
         })
     }
 
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+        self.pace.barrier();
         self.write_all()?;
         self.write_summary()?;
         self.rows.freeze()
