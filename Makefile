@@ -28,7 +28,7 @@ test: guests rocksdb lint $(PYTHON)
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
 
 ## make soak        1,500 SIGKILLs, a long simulation, ten million changed answers, thousands of random programs
-soak: build guests $(PYTHON)
+soak: build guests rocksdb $(PYTHON)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) TIDEMILL_KILLS=1000 TIDEMILL_SEEDS=20000 TIDEMILL_ANSWERS=10000000 TIDEMILL_PROGRAMS=10000 \
 	  $(CARGO) test --release --locked -p tidemill-tests --test kills --test simulation --test answers --test programs -- --nocapture
 	$(if $(FEATURES),$(CARGO) build --release --locked -p tidemill --features rocksdb)

@@ -77,7 +77,7 @@ impl Run {
         }
         let ended = self.place.finish(child);
         self.count("checkpoints aborted", ended.stderr.matches(ABORTED).count());
-        if ended.stderr.contains("finished") && ended.status.success() {
+        if ended.stdout.contains("has finished") && ended.status.success() {
             self.place.check_with_oracle();
             (self.place, self.left) = (Workplace::larkspur(), BTreeSet::new());
             return;
