@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_core::checkpoint::Event;
 use tidemill_core::checkpoint::manifest::{
@@ -21,8 +22,8 @@ use super::doing::Doing;
 use super::history::{History, Verdict};
 use super::job::Job;
 use super::recovery::Recovered;
-use crate::store::CheckpointStore;
 use crate::store::savepoint::SavepointFolder;
+use crate::store::{CheckpointStore, shared_name};
 
 /// A step of a checkpoint, to be done in the order in which it was asked for.
 pub enum Task {
@@ -91,12 +92,29 @@ pub struct Checkpoints {
     carried: Vec<(u32, Committable)>,
     /// The checkpoint that was stored last.
     stored: Option<Manifest>,
-    /// The shared files that are there, by their paths: they are not copied again.
+    /// The shared files that are there, by their contents: they are not copied again.
     shared: BTreeMap<String, StoredFile>,
     /// Savepoints that are being taken.
     savepoints: BTreeMap<u64, Savepoint>,
     history: History,
     doing: Doing,
+    given_up: GivenUp,
+}
+
+/// Up to which checkpoint all that have not been stored are given up: what of them still waits to be written need not be. Clones are of the
+/// same.
+#[derive(Clone, Debug, Default)]
+pub struct GivenUp(Arc<AtomicU64>);
+
+impl GivenUp {
+    /// Gives a checkpoint up, and all before it.
+    pub fn give_up(&self, checkpoint: u64) {
+        self.0.fetch_max(checkpoint, Ordering::Relaxed);
+    }
+
+    fn has(&self, checkpoint: u64) -> bool {
+        checkpoint <= self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Where a savepoint goes, and whether it is a checkpoint too.
@@ -150,10 +168,11 @@ impl Checkpoints {
             parts: BTreeMap::new(),
             carried: Vec::new(),
             stored: None,
-            shared: BTreeMap::new(),
+            shared: recovered.shared.iter().filter_map(|file| Some((shared_name(file)?.to_owned(), file.clone()))).collect(),
             savepoints: BTreeMap::new(),
             history: History::new(job),
             doing: Doing::default(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -180,6 +199,12 @@ impl Checkpoints {
     #[must_use]
     pub fn doing(&self) -> &Doing {
         &self.doing
+    }
+
+    /// Tells it of checkpoints that are given up, whatever it is doing.
+    #[must_use]
+    pub fn given_up(&self) -> &GivenUp {
+        &self.given_up
     }
 
     fn perform_task(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
@@ -227,6 +252,11 @@ impl Checkpoints {
         let checkpoint = snapshot.checkpoint;
         for job in std::mem::take(&mut snapshot.jobs) {
             job()?;
+        }
+        if self.given_up.has(checkpoint) {
+            // A slow disk would fall further and further behind.
+            self.carried.extend(snapshot.committables);
+            return Ok(());
         }
         // Kept even if the state cannot be written: the next checkpoint commits them.
         let written = self.write_state(&mut snapshot);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_core::checkpoint::manifest::{Manifest, Previous, StoredState};
+use tidemill_core::checkpoint::manifest::{Manifest, Previous, StoredFile, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
 use tidemill_core::key_group::{KeyGroup, range_of};
 use tidemill_core::schema::Transcoder;
@@ -18,7 +18,7 @@ use super::checkpoints::commit;
 use super::doing::Doing;
 use super::job::Job;
 use super::plan::RestorePlan;
-use crate::store::CheckpointStore;
+use crate::store::{CheckpointStore, shared_name};
 
 /// What a job starts from.
 #[derive(Default)]
@@ -37,6 +37,8 @@ pub struct Recovered {
     pub splits: Vec<Vec<Split>>,
     /// The state of each operator by node index.
     pub operators: Vec<Option<RestoredOperator>>,
+    /// The files that the checkpoint shares with those that follow.
+    pub shared: Vec<StoredFile>,
 }
 
 /// Finishes the commits of the newest checkpoint, before any input is read, loads state and positions, cleans up after earlier attempts, and
@@ -179,6 +181,13 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
         records_in: manifest.records_in,
         splits: job.sources.iter().map(|(uid, _)| splits_of(uid).unwrap_or_default()).collect(),
         operators,
+        shared: manifest
+            .databases
+            .iter()
+            .flat_map(|database| &database.files)
+            .filter(|file| shared_name(file).is_some())
+            .cloned()
+            .collect(),
     })
 }
 

@@ -15,6 +15,8 @@ mod record;
 mod shared;
 mod streamed;
 
+pub use self::shared::shared_name;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 pub mod boundary;
 pub mod job;
 pub mod reference;
+pub mod restore;
 pub mod stages;
 
 /// The middle one of some measurements.

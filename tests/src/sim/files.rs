@@ -116,6 +116,10 @@ pub fn open_stored(store: &CheckpointStore, stored: &StoredDatabase, of: Range<u
 }
 
 impl StoredGroups for Stored {
+    fn groups(&self) -> Range<u32> {
+        self.of.clone()
+    }
+
     fn read(&self, range: Range<u32>, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
         let is_wanted = |group: KeyGroup| range.contains(&u32::from(group.0)) && self.of.contains(&u32::from(group.0));
         self.groups.iter().filter(|(group, _)| is_wanted(*group)).try_for_each(|(group, bytes)| each(*group, bytes))

@@ -337,6 +337,7 @@ impl Life {
                 Action::Discard { checkpoint } => {
                     self.phase = Phase::Run;
                     self.tally.failed += 1;
+                    self.checkpoints.given_up().give_up(checkpoint);
                     self.tasks.push_back(Task::Discard { checkpoint });
                 }
                 Action::Saved { .. } => self.saved.extend(self.wanted.pop_front().map(|folder| folder.dir().to_owned())),

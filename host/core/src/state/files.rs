@@ -1,5 +1,6 @@
 //! State that a backend keeps in files, for checkpoints that store only what is new.
 
+use std::any::Any;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -34,7 +35,10 @@ pub struct FrozenFile {
 }
 
 /// Stored state of a subtask that is read only when it is restored: it may be larger than memory.
-pub trait StoredGroups: Send + Sync {
+pub trait StoredGroups: Any + Send + Sync {
+    /// The key groups of the subtask that stored it.
+    fn groups(&self) -> Range<u32>;
+
     /// Passes the key groups within a range on, in the layout of `state/layout.rs`.
     ///
     /// # Errors

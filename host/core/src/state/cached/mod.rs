@@ -7,10 +7,12 @@
 //! reads rows asks first whether the key is in use.
 
 mod away;
+mod bulk;
 mod note;
 mod pace;
 mod pool;
 mod rows;
+mod summary;
 mod sweep;
 mod timers;
 mod write;
@@ -25,7 +27,7 @@ use self::pool::Share;
 use self::timers::Away;
 use super::layout::{Item, Reader, Writer};
 use super::memory::MemoryState;
-use super::{DueTimers, Frozen, KeyedState, Scan};
+use super::{DueTimers, Frozen, GroupSource, KeyedState, Scan};
 use crate::Result;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
@@ -34,6 +36,7 @@ use crate::time::{Domain, Timestamp};
 
 pub use self::pool::Pool;
 pub use self::rows::{Rows, Space};
+pub use self::summary::can_go_on;
 pub use self::write::pass_groups;
 
 /// How many changed keys may wait to be written even at a barrier: as many are written in some 5 ms.
@@ -289,6 +292,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
     fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         self.pace.barrier();
         self.write_all()?;
+        self.write_summary()?;
         self.rows.freeze()
     }
 
@@ -300,6 +304,10 @@ impl<R: Rows> KeyedState for CachedState<R> {
         self.note_restored(group, bytes)?;
         self.unseen |= self.memory.has_unseen();
         self.after_change()
+    }
+
+    fn restore_all(&mut self, source: GroupSource<'_>, states: &[Option<u8>]) -> Result<()> {
+        self.load_all(source, states)
     }
 }
 

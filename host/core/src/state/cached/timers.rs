@@ -23,6 +23,11 @@ impl Away {
         Self { domain, count: 0, head: None, moved: false }
     }
 
+    /// So many timers of rows of which none has been looked at.
+    pub(super) fn stored(domain: Domain, count: u64) -> Self {
+        Self { domain, count, head: Some(vec![domain as u8]), moved: true }
+    }
+
     /// The time of the first one.
     pub(super) fn next(&self) -> Option<Timestamp> {
         let (time, _) = timer_of(self.domain, self.head.as_ref()?)?;
