@@ -75,6 +75,35 @@ fn a_checkpoint_of_files_can_be_looked_at_and_taken_over() {
     place.run(&[&other[..], &ROCKSDB].concat()).expect(0, &["took over", "resumed from checkpoint", "finished"]);
 }
 
+/// A job that started from the checkpoint of another folder needs nothing of it once it has a checkpoint of its own.
+#[test]
+fn c8_a_checkpoint_started_from_may_be_deleted_after_the_next() {
+    let place = killed();
+    let saved = format!("{CHECKPOINTS}/{}", newest(&place));
+    let there = ["run", "job.yaml", "--data-dir", "other"];
+    let slowly = ["--set", "sources.pos-baskets.max_rate=10000", "--from", &saved, "--new-incarnation"];
+    let mut child = place.start(&[&there[..], &slowly, &ROCKSDB].concat());
+    let id = |name: &str| name.rsplit_once('-').and_then(|(_, id)| id.parse::<u64>().ok());
+    let is_next = |name: &String| id(name) > id(&saved) && place.path("other/checkpoints").join(name).join("manifest.json").exists();
+    tidemill_tests::cli::wait_until("the next checkpoint is complete", || place.names("other/checkpoints").iter().any(is_next));
+    child.kill().unwrap();
+    place.finish(child);
+    fs::remove_dir_all(place.path("tidemill-data")).unwrap();
+    place.run(&[&there[..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
+    place.check_with_oracle();
+}
+
+/// A checkpoint that the job itself goes on from is removed as any other, and the files of it that later ones name stay.
+#[test]
+fn c8_a_checkpoint_gone_on_from_is_removed_in_its_turn() {
+    let place = killed();
+    let before = newest(&place);
+    place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
+    assert!(!place.names(CHECKPOINTS).contains(&before), "{before} is still there");
+    place.run(&["savepoint", "inspect", &format!("{CHECKPOINTS}/{}", newest(&place))]).expect(0, &["stock-out"]);
+    place.check_with_oracle();
+}
+
 #[test]
 fn a_checkpoint_writes_only_what_is_new_and_its_history_says_so() {
     let place = killed();
