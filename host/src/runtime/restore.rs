@@ -53,7 +53,10 @@ pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From)
             of_incarnation(manifest.incarnation)
         )));
     }
+    let again = is_begun_from(store, &saved.manifest)?;
     match ahead {
+        // What this start may not find any more, a reader may have taken away since.
+        None if again => commit_newest(job, store)?,
         None => leave_out_what_is_gone(job, store, saved, from, &mut manifest)?,
         Some(_) => {
             warn_of_gaps(job, store, saved)?;
@@ -65,7 +68,7 @@ pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From)
     if from.new_incarnation {
         manifest.incarnation = next_incarnation(job, store, &manifest)?;
     }
-    if ahead.is_some() {
+    if ahead.is_some() || again {
         // What the savepoint had still to commit has been committed since, or was replayed and committed under other names.
         manifest.sinks.clear();
         store.set_restoring(&absolute(from))?;
@@ -93,6 +96,14 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
     };
     let (id, of) = (newest.checkpoint, of_incarnation(newest.incarnation));
     Ok((!is_same && !is_behind).then(|| format!("the job has gone on to its own checkpoint {id}{of}")))
+}
+
+/// Whether the job's newest checkpoint is the savepoint itself, taken over for an incarnation of its own by a start that then failed. What the
+/// savepoint had still to commit is then what that checkpoint has.
+fn is_begun_from(store: &CheckpointStore, saved: &Manifest) -> Result<bool> {
+    let is_copy =
+        |newest: &Manifest| newest.checkpoint == saved.checkpoint && newest.incarnation > saved.incarnation && same_cut(newest, saved);
+    Ok(store.newest()?.is_some_and(|newest| is_copy(&newest)))
 }
 
 /// Most jobs have only one: then nothing is said of it.
