@@ -1,10 +1,10 @@
-//! Measurements: `bench boundary` and `bench job`. Timings of one run are compared with each other; nothing here fails by being slow.
+//! Measurements: `bench boundary`, `bench job` and `bench big-state`. Timings of one run are compared with each other; nothing here fails by being slow.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidemill_tests::bench::{boundary, job};
+use tidemill_tests::bench::{big_state, boundary, job};
 
 /// Measures Tidemill.
 #[derive(Parser)]
@@ -29,12 +29,15 @@ enum What {
     },
     /// The whole stock-out job as a process, from start to exit; cold start, recovery, memory.
     Job(job::Options),
+    /// A job with more keys than fit its memory, at several sizes of memory.
+    BigState(big_state::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().what {
         What::Boundary { guests, repetitions, keys } => boundary::run(&guests, repetitions, &keys),
         What::Job(options) => job::run(&options),
+        What::BigState(options) => big_state::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

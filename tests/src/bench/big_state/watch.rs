@@ -1,0 +1,115 @@
+//! One run of the job, watched from outside.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tidemill::clock::monotonic;
+
+use super::data::Size;
+use crate::bench::job::Run;
+
+/// Rates are measured after this part of the updates, in percent: until then the cache learns which keys are in use.
+const WARM_UP: u64 = 30;
+
+/// What a run showed.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Records a second until all keys had come.
+    pub(super) load_rate: f64,
+    /// Records a second during the updates.
+    pub(super) update_rate: f64,
+    /// Resident memory in bytes before the first record.
+    pub(super) memory_first: u64,
+    /// Resident memory in bytes when all keys had come.
+    pub(super) memory_loaded: u64,
+    /// Resident memory in bytes at most.
+    pub(super) memory_peak: u64,
+    /// The checkpoints since all keys had come.
+    pub(super) checkpoints: Vec<Uploaded>,
+}
+
+/// What it took to store a checkpoint, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Uploaded {
+    /// Of files that the checkpoint before does not have.
+    pub(super) new: u64,
+    pub(super) full: u64,
+}
+
+/// Watches a run until nearly all records of the files have been read, and ends it.
+pub(super) fn watch(mut run: Run, size: Size, checkpoints: &Path) -> Result<Seen, String> {
+    let begin = monotonic();
+    let (mut seen, mut curve, mut stored) = (Seen::default(), vec![(0, 0.0)], Stored::default());
+    let [warm, end] = [WARM_UP, 99].map(|percent| size.keys + size.updates * percent / 100);
+    let process = run.id();
+    run.until(|line| {
+        if line["message"] != "progress" {
+            if line["message"].as_str().is_some_and(|text| text.starts_with("started")) {
+                seen.memory_first = memory(process).0;
+            }
+            return false;
+        }
+        let read = line["records_in"].as_u64().unwrap_or(0);
+        curve.push((read, begin.elapsed().as_secs_f64()));
+        let (now, peak) = memory(process);
+        (seen.memory_peak, seen.memory_loaded) = (peak, if read <= size.keys { now } else { seen.memory_loaded });
+        let uploaded = stored.next(line["checkpoint"].as_u64().unwrap_or(0), checkpoints);
+        seen.checkpoints.extend(uploaded.filter(|_| read > size.keys));
+        read >= end
+    })?;
+    run.kill();
+    let first = curve.iter().rfind(|(read, _)| *read == 0).map_or(0.0, |(_, seconds)| *seconds);
+    seen.load_rate = rate(size.keys, when(&curve, size.keys) - first);
+    seen.update_rate = rate(end - warm, when(&curve, end) - when(&curve, warm));
+    Ok(seen)
+}
+
+/// When so many records had been read, taking the rate between two looks as even.
+#[expect(clippy::cast_precision_loss, reason = "a measurement")]
+fn when(curve: &[(u64, f64)], read: u64) -> f64 {
+    let after = curve.partition_point(|(before, _)| *before < read);
+    match (curve.get(after.wrapping_sub(1)), curve.get(after)) {
+        (Some(&(low, begin)), Some(&(high, end))) => begin + (end - begin) * (read - low) as f64 / (high - low).max(1) as f64,
+        _ => f64::NAN,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a measurement")]
+fn rate(records: u64, seconds: f64) -> f64 {
+    records as f64 / seconds
+}
+
+/// How much memory of a process is resident, and was at most, in bytes.
+fn memory(process: u32) -> (u64, u64) {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let find = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
+    };
+    (find("VmRSS:"), find("VmHWM:"))
+}
+
+/// The files of the last checkpoint.
+#[derive(Debug, Default)]
+struct Stored {
+    checkpoint: u64,
+    files: BTreeMap<String, u64>,
+}
+
+impl Stored {
+    /// Looks at a checkpoint, if it is another one; says what it took, if the one before was looked at too.
+    fn next(&mut self, checkpoint: u64, folder: &Path) -> Option<Uploaded> {
+        let path = folder.join(format!("chk-{checkpoint}/manifest.json"));
+        if checkpoint <= self.checkpoint {
+            return None;
+        }
+        let manifest: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let databases = manifest["databases"].as_array()?.iter().filter_map(|database| database["files"].as_array());
+        let files = databases.flatten().filter_map(|file| Some((file["path"].as_str()?.to_owned(), file["bytes"].as_u64()?)));
+        let before = std::mem::replace(self, Self { checkpoint, files: files.collect() });
+        let new = self.files.iter().filter(|(path, _)| !before.files.contains_key(*path)).map(|(_, bytes)| bytes).sum();
+        (before.checkpoint > 0 && before.checkpoint + 1 == checkpoint).then(|| Uploaded { new, full: self.files.values().sum() })
+    }
+}
