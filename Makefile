@@ -6,7 +6,7 @@ PYTHON := target/python/bin/python
 GUESTS := target/guests
 CARGO := cargo
 
-.PHONY: help demo test test-rocksdb soak mutants bench bench-rocksdb bench-flink build guests lint clean-demo
+.PHONY: help demo test test-rocksdb soak mutants bench bench-rocksdb bench-big-state bench-flink build guests lint clean-demo
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -42,6 +42,11 @@ bench-rocksdb: guests $(PYTHON)
 	$(CARGO) build --release --locked -p tidemill --features rocksdb
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench --backends memory,rocksdb
 
+## make bench-big-state  ten million keys with a timer each on RocksDB, with ever less memory (needs 4 GB of disk; some 10 minutes)
+bench-big-state: guests
+	$(CARGO) build --release --locked -p tidemill --features rocksdb
+	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- big-state --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench-big-state
+
 ## make test-rocksdb   what `make test` tests of state, on RocksDB
 test-rocksdb: guests $(PYTHON)
 	$(CARGO) build --release --locked -p tidemill --features rocksdb
@@ -50,9 +55,10 @@ test-rocksdb: guests $(PYTHON)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --release --locked -p tidemill-tests --features rocksdb --test rocksdb --test kills --test scenario --test conformance
 	$(BIN)/tidemill test tests/conformance
 
-## make bench-flink the same job on Apache Flink 2.3.0 and here, in alternation
-bench-flink: build guests $(PYTHON)
-	tests/peers/flink/compare.sh $(BIN)/tidemill $(GUESTS) target/bench-flink
+## make bench-flink the same job on Apache Flink 2.3.0 and here, in alternation; with BACKEND=rocksdb, both on RocksDB
+bench-flink: guests $(PYTHON)
+	$(CARGO) build --release --locked -p tidemill $(if $(filter rocksdb,$(BACKEND)),--features rocksdb)
+	BACKEND=$(BACKEND) tests/peers/flink/compare.sh $(BIN)/tidemill $(GUESTS) target/bench-flink
 
 build:
 	$(CARGO) build --release --locked --workspace

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use rocksdb::{ReadOptions, WriteBatch, WriteOptions};
+use tidemill_core::detector::Cells;
 use tidemill_core::state::{Frozen, Rows, Space};
 use tidemill_core::{Error, Result};
+use tidemill_wit::columns::BlobsBuf;
 
 use super::database::Database;
 
@@ -42,6 +44,17 @@ impl Rows for DatabaseRows {
         into.clear();
         into.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
+    }
+
+    fn get_many(&self, space: Space, keys: &BlobsBuf, into: &mut Cells) -> Result<()> {
+        let space = self.database.space(space)?;
+        into.clear();
+        for found in self.database.db.batched_multi_get_cf_opt(space, keys.view().iter(), true, &self.read) {
+            let found = found.map_err(|error| self.database.failed("reading", error))?;
+            into.present.push(u8::from(found.is_some()));
+            into.items.push(found.as_deref().unwrap_or_default());
+        }
+        Ok(())
     }
 
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {

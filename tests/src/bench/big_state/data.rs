@@ -66,7 +66,7 @@ fn write_reading(to: &mut impl Write, key: u64, at: i64) -> io::Result<()> {
     writeln!(to, "{{\"device\":\"eu-central-1/meter/electric/{one:016x}{other:016x}\",\"at\":{at}}}")
 }
 
-/// Neighbouring numbers become numbers far from each other, as SplitMix64 has it.
+/// Neighbouring numbers become numbers far from each other, as `SplitMix64` has it.
 fn scatter(number: u64) -> u64 {
     let mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -44,7 +44,7 @@ const GOAL: f64 = 0.4;
 ///
 /// # Errors
 /// Something cannot be run.
-#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "this is what the bench is for")]
+#[expect(clippy::print_stdout, reason = "this is what the bench is for")]
 pub fn run(options: &Options) -> Result<(), String> {
     fs::create_dir_all(&options.work).map_err(|error| error.to_string())?;
     let size = Size { keys: options.keys, updates: options.keys * 2 };
@@ -56,14 +56,24 @@ pub fn run(options: &Options) -> Result<(), String> {
     let memory = start(options, "memory", None).and_then(|run| watch(run, size, &options.work))?;
     let working_set = memory.memory_loaded.saturating_sub(memory.memory_first);
     println!(
-        "working set: {} MiB, {} bytes a key, by what the process takes with all of it in memory; there {:.0} records/s, without checkpoints",
+        "working set: {} MiB, {} bytes a key, by what the process takes with all of it in memory; there {:.0} records/s, {:.2} us of \
+         processor time a record, without checkpoints",
         working_set >> 20,
         working_set / size.keys.max(1),
-        memory.update_rate
+        memory.update_rate,
+        memory.update_cost
     );
     println!(
-        "{:>8} {:>11} {:>12} {:>13} {:>10} {:>17} {:>22} {:>13}",
-        "ratio", "memory MiB", "load keys/s", "records/s", "of first", "peak memory MiB", "new files a checkpoint", "of all MiB"
+        "{:>8} {:>11} {:>12} {:>13} {:>10} {:>12} {:>17} {:>22} {:>13}",
+        "ratio",
+        "memory MiB",
+        "load keys/s",
+        "records/s",
+        "of first",
+        "CPU us each",
+        "peak memory MiB",
+        "new files a checkpoint",
+        "of all MiB"
     );
     let mut first = None;
     for &ratio in &options.ratios {
@@ -75,18 +85,19 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "this is what the bench is for")]
+#[expect(clippy::print_stdout, reason = "this is what the bench is for")]
 fn print_row(ratio: f64, budget: u64, seen: &Seen, first: f64) {
     let count = seen.checkpoints.len().max(1) as u64;
     let new = seen.checkpoints.iter().map(|uploaded| uploaded.new).sum::<u64>() / count;
     let full = seen.checkpoints.iter().map(|uploaded| uploaded.full).sum::<u64>() / count;
     let part = seen.update_rate / first;
     println!(
-        "{ratio:>8} {:>11} {:>12.0} {:>13.0} {:>9.0}% {:>17} {:>18} MiB {:>13}",
+        "{ratio:>8} {:>11} {:>12.0} {:>13.0} {:>9.0}% {:>12.2} {:>17} {:>18} MiB {:>13}",
         budget >> 20,
         seen.load_rate,
         seen.update_rate,
         part * 100.0,
+        seen.update_cost,
         seen.memory_peak >> 20,
         new >> 20,
         full >> 20

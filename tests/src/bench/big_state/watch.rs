@@ -20,6 +20,8 @@ pub(super) struct Seen {
     pub(super) load_rate: f64,
     /// Records a second during the updates.
     pub(super) update_rate: f64,
+    /// Microseconds of processor time for a record of the updates, in all threads.
+    pub(super) update_cost: f64,
     /// Resident memory in bytes before the first record.
     pub(super) memory_first: u64,
     /// Resident memory in bytes when all keys had come.
@@ -41,7 +43,7 @@ pub(super) struct Uploaded {
 /// Watches a run until nearly all records of the files have been read, and ends it.
 pub(super) fn watch(mut run: Run, size: Size, checkpoints: &Path) -> Result<Seen, String> {
     let begin = monotonic();
-    let (mut seen, mut curve, mut stored) = (Seen::default(), vec![(0, 0.0)], Stored::default());
+    let (mut seen, mut curve, mut stored) = (Seen::default(), vec![Look::default()], Stored::default());
     let [warm, end] = [WARM_UP, 99].map(|percent| size.keys + size.updates * percent / 100);
     let process = run.id();
     run.until(|line| {
@@ -52,33 +54,59 @@ pub(super) fn watch(mut run: Run, size: Size, checkpoints: &Path) -> Result<Seen
             return false;
         }
         let read = line["records_in"].as_u64().unwrap_or(0);
-        curve.push((read, begin.elapsed().as_secs_f64()));
+        curve.push(Look { read, seconds: begin.elapsed().as_secs_f64(), processor: processor_seconds(process) });
         let (now, peak) = memory(process);
-        (seen.memory_peak, seen.memory_loaded) = (peak, if read <= size.keys { now } else { seen.memory_loaded });
+        seen.memory_peak = peak;
+        if read >= size.keys && seen.memory_loaded == 0 {
+            seen.memory_loaded = now;
+        }
         let uploaded = stored.next(line["checkpoint"].as_u64().unwrap_or(0), checkpoints);
         seen.checkpoints.extend(uploaded.filter(|_| read > size.keys));
         read >= end
     })?;
     run.kill();
-    let first = curve.iter().rfind(|(read, _)| *read == 0).map_or(0.0, |(_, seconds)| *seconds);
-    seen.load_rate = rate(size.keys, when(&curve, size.keys) - first);
-    seen.update_rate = rate(end - warm, when(&curve, end) - when(&curve, warm));
+    let first = curve.iter().rfind(|look| look.read == 0).map_or(0.0, |look| look.seconds);
+    let [loaded, warm, end] = [size.keys, warm, end].map(|read| Look::at(&curve, read));
+    seen.load_rate = per(loaded.read, loaded.seconds - first);
+    seen.update_rate = per(end.read - warm.read, end.seconds - warm.seconds);
+    seen.update_cost = 1e6 / per(end.read - warm.read, end.processor - warm.processor);
     Ok(seen)
 }
 
-/// When so many records had been read, taking the rate between two looks as even.
-#[expect(clippy::cast_precision_loss, reason = "a measurement")]
-fn when(curve: &[(u64, f64)], read: u64) -> f64 {
-    let after = curve.partition_point(|(before, _)| *before < read);
-    match (curve.get(after.wrapping_sub(1)), curve.get(after)) {
-        (Some(&(low, begin)), Some(&(high, end))) => begin + (end - begin) * (read - low) as f64 / (high - low).max(1) as f64,
-        _ => f64::NAN,
+/// How far the job was at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    read: u64,
+    seconds: f64,
+    processor: f64,
+}
+
+impl Look {
+    /// When so many records had been read, taking the rate between two looks as even.
+    #[expect(clippy::cast_precision_loss, reason = "a measurement")]
+    fn at(curve: &[Self], read: u64) -> Self {
+        let after = curve.partition_point(|look| look.read < read);
+        let (Some(low), Some(high)) = (curve.get(after.saturating_sub(1)), curve.get(after)) else {
+            return Self { read, seconds: f64::NAN, processor: f64::NAN };
+        };
+        let part = (read - low.read) as f64 / (high.read - low.read).max(1) as f64;
+        let between = |low: f64, high: f64| low + (high - low) * part;
+        Self { read, seconds: between(low.seconds, high.seconds), processor: between(low.processor, high.processor) }
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a measurement")]
-fn rate(records: u64, seconds: f64) -> f64 {
+fn per(records: u64, seconds: f64) -> f64 {
     records as f64 / seconds
+}
+
+/// The processor time that a process has used, in seconds: Linux counts it in hundredths.
+#[expect(clippy::cast_precision_loss, reason = "a measurement")]
+fn processor_seconds(process: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // After the name, which may have blanks in it, the 12th and 13th field are user and system time.
+    let fields = text.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2);
+    fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() as f64 / 100.0
 }
 
 /// How much memory of a process is resident, and was at most, in bytes.
@@ -106,8 +134,8 @@ impl Stored {
             return None;
         }
         let manifest: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-        let databases = manifest["databases"].as_array()?.iter().filter_map(|database| database["files"].as_array());
-        let files = databases.flatten().filter_map(|file| Some((file["path"].as_str()?.to_owned(), file["bytes"].as_u64()?)));
+        let databases = manifest.get("databases")?.as_array()?.iter().filter_map(|database| database.get("files")?.as_array());
+        let files = databases.flatten().filter_map(|file| Some((file.get("path")?.as_str()?.to_owned(), file.get("bytes")?.as_u64()?)));
         let before = std::mem::replace(self, Self { checkpoint, files: files.collect() });
         let new = self.files.iter().filter(|(path, _)| !before.files.contains_key(*path)).map(|(_, bytes)| bytes).sum();
         (before.checkpoint > 0 && before.checkpoint + 1 == checkpoint).then(|| Uploaded { new, full: self.files.values().sum() })
