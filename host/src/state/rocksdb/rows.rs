@@ -30,6 +30,8 @@ impl DatabaseRows {
         database.space(Space::Timers)?;
         let mut write = WriteOptions::new();
         write.disable_wal(true);
+        // Rows come in the order of their keys.
+        write.set_memtable_insert_hint_per_batch(true);
         Ok(Self { database, batch: WriteBatch::default(), failure: None, read: ReadOptions::default(), write })
     }
 }

@@ -39,12 +39,15 @@ impl<R: Rows> CachedState<R> {
     pub(super) fn resize(&mut self, id: u32) {
         let size = u32::try_from(self.memory.size(id)).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut self.note(id).size, size);
-        self.share.change(before as usize, size as usize);
+        // Workers share the count, so that a change of it costs more than all else here.
+        if before != size {
+            self.share.change(before as usize, size as usize);
+        }
     }
 
     /// Removes the rows of keys that have vanished.
     pub(super) fn forget_removed(&mut self) {
-        let Self { memory, notes, rows, share, dirty, row_key, .. } = self;
+        let Self { memory, notes, staged, share, dirty, row_key, .. } = self;
         let Some(removed) = memory.removed() else { return };
         for (&(id, group), key) in removed.places.iter().zip(removed.keys.view().iter()) {
             let Some(note) = notes.get_mut(id as usize).map(std::mem::take) else { continue };
@@ -52,11 +55,11 @@ impl<R: Rows> CachedState<R> {
             *dirty -= usize::from(note.dirty);
             if note.stored {
                 key_row(group, key, row_key);
-                rows.delete(Space::Keys, row_key);
+                staged.delete(Space::Keys, row_key);
             }
             for timer in note.timers.as_slice().iter().filter(|timer| timer.stored) {
                 super::rows::timer_row(timer.domain, timer.time, group, key, row_key);
-                rows.delete(Space::Timers, row_key);
+                staged.delete(Space::Timers, row_key);
             }
         }
         removed.clear();

@@ -12,6 +12,7 @@ mod note;
 mod pace;
 mod pool;
 mod rows;
+mod staged;
 mod sweep;
 mod timers;
 mod write;
@@ -24,6 +25,7 @@ use self::bring::Missing;
 use self::note::{MOST_USES, Note};
 use self::pace::Pace;
 use self::pool::Share;
+use self::staged::Staged;
 use self::timers::Away;
 use super::layout::{Item, Reader, Writer};
 use super::memory::MemoryState;
@@ -49,6 +51,8 @@ pub struct CachedState<R> {
     /// About the keys in use, by their places in memory.
     notes: Vec<Note>,
     rows: R,
+    /// What is to be written to the rows.
+    staged: Staged,
     share: Share,
     /// The places of changed keys, the first changed one first; some may be written already.
     queue: VecDeque<u32>,
@@ -84,6 +88,7 @@ impl<R: Rows> CachedState<R> {
             memory,
             notes: Vec::new(),
             rows,
+            staged: Staged::default(),
             share: pool.join(),
             queue: VecDeque::new(),
             dirty: 0,
@@ -101,6 +106,13 @@ impl<R: Rows> CachedState<R> {
         }
     }
 
+    /// The same, with so many milliseconds expected between barriers, until these have shown how many there are.
+    #[must_use]
+    pub fn expecting(mut self, interval: i64) -> Self {
+        self.pace.interval = interval;
+        self
+    }
+
     /// Notes which keys of a batch are used again.
     fn note_uses(&mut self, slots: &SlotKeys) {
         self.memory.find_slots(slots);
@@ -114,9 +126,9 @@ impl<R: Rows> CachedState<R> {
     /// What must follow every change: rows of keys that have vanished go, some changed keys are written, some keys are put away.
     fn after_change(&mut self) -> Result<()> {
         self.forget_removed();
-        self.trickle();
+        self.trickle()?;
         self.put_away()?;
-        self.rows.commit()?;
+        self.commit()?;
         self.find_heads()
     }
 
@@ -191,7 +203,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
         self.bring(slots)?;
         self.memory.copy(slots, now, into);
         self.forget_removed();
-        self.rows.commit()?;
+        self.commit()?;
         self.find_heads()
     }
 
@@ -239,7 +251,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
             }
         }
         // The writes of the call follow, to the same keys.
-        self.rows.commit()?;
+        self.commit()?;
         self.find_heads()
     }
 

@@ -2,9 +2,13 @@
 //!
 //! A key that waits longer is written less often, but all that wait must be written at the next barrier, while the worker stands still. So
 //! they may wait for the most part of the time between two barriers, and are then written bit by bit. The time is taken from the last two.
+//! If a barrier does not come, the time is taken to be twice as long: else every change would be written at once from then on.
 
-/// How long it is taken to be to the first barrier, in milliseconds.
+/// How long it is taken to be to the first barrier if nobody says, in milliseconds.
 const FIRST: i64 = 5_000;
+
+/// Changed keys are written in the last of so many parts of an interval, and a barrier may be late by one.
+const PATIENCE: i64 = 4;
 
 /// When changed keys are written.
 #[derive(Debug)]
@@ -28,7 +32,10 @@ impl Pace {
     /// It is this late now.
     pub(super) fn at(&mut self, now: i64) {
         self.now = now;
-        self.began.get_or_insert(now);
+        let began = *self.began.get_or_insert(now);
+        while self.interval > 0 && now > began.saturating_add(self.interval).saturating_add(self.interval / PATIENCE) {
+            self.interval = self.interval.saturating_mul(2);
+        }
     }
 
     /// A barrier has come.
@@ -40,7 +47,7 @@ impl Pace {
 
     /// How many of the `waiting` ones may go on waiting.
     pub(super) fn room(&mut self, waiting: usize) -> usize {
-        let begin = self.interval / 4;
+        let begin = self.interval / PATIENCE;
         let left = self.began.unwrap_or(self.now).saturating_add(self.interval).saturating_sub(self.now);
         if begin > 0 && left > begin {
             self.waiting = waiting;
@@ -68,7 +75,11 @@ mod tests {
         assert_eq!(pace.room(500), usize::MAX);
         pace.at(1_900);
         assert_eq!(pace.room(500), 200, "a tenth of the time is left, and a quarter was for all");
-        pace.at(2_500);
+        pace.at(2_200);
         assert_eq!(pace.room(500), 10, "the barrier is late");
+        pace.at(2_400);
+        assert_eq!(pace.room(500), usize::MAX, "it comes only after twice the time");
+        pace.at(i64::MAX);
+        assert_eq!(pace.room(500), usize::MAX, "it never comes");
     }
 }
