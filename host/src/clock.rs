@@ -1,5 +1,6 @@
 //! The only place that asks the operating system for the time.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -65,6 +66,13 @@ fn millis(duration: Duration) -> i64 {
 pub fn monotonic() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     Instant::now()
+}
+
+/// How long the process has run, or nearly so: to measure short times with.
+#[must_use]
+pub fn since_start() -> Duration {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    monotonic().duration_since(*BEGAN.get_or_init(monotonic))
 }
 
 #[cfg(test)]

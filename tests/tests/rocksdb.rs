@@ -91,3 +91,19 @@ fn a_flipped_bit_or_a_missing_end_is_refused_by_name() {
     place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
     place.check_with_oracle();
 }
+
+#[test]
+fn a_checkpoint_writes_only_what_is_new_and_its_history_says_so() {
+    let place = killed();
+    place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["finished"]);
+    let shown = place.run(&["checkpoints", "job.yaml", "--format", "json"]);
+    let records: Vec<serde_json::Value> = shown.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let number = |record: &serde_json::Value, name: &str| record[name].as_u64().unwrap();
+    assert!(records.iter().all(|record| number(record, "uploaded_bytes") <= number(record, "bytes")), "{records:#?}");
+    assert!(records.iter().any(|record| number(record, "uploaded_bytes") < number(record, "bytes")), "{records:#?}");
+    let last = records.last().unwrap();
+    let size = |uid: &str| {
+        last["tasks"].as_array().unwrap().iter().filter(|task| task["uid"] == uid).map(|task| number(task, "bytes")).sum::<u64>()
+    };
+    assert!(size("first-copy") + size("stock-out") > number(last, "bytes") * 9 / 10, "{last:#}");
+}

@@ -47,6 +47,12 @@ impl Aligner {
         self.channels.get(channel).is_some_and(|channel| !channel.held)
     }
 
+    /// Whether some channels wait for the barrier of others.
+    #[must_use]
+    pub fn is_aligning(&self) -> bool {
+        self.barrier.is_some()
+    }
+
     /// The watermark of a channel; the one furthest behind is read first.
     #[must_use]
     pub fn watermark_of(&self, channel: usize) -> Timestamp {

@@ -1,6 +1,7 @@
 //! The command line: the only place that prints.
 
 mod build;
+mod checkpoints;
 mod component;
 mod new;
 mod plan;
@@ -57,6 +58,8 @@ enum Command {
     Test(test::Options),
     /// Stop a running job at a checkpoint
     Stop(stop::Options),
+    /// Show what became of a job's checkpoints: duration, size, how long they held up its workers
+    Checkpoints(checkpoints::Options),
     /// Take savepoints, and look into them
     #[command(subcommand)]
     Savepoint(savepoint::Command),
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
         Command::Stop(options) => stop::stop(options).map(|()| ExitCode::SUCCESS),
+        Command::Checkpoints(options) => checkpoints::checkpoints(options).map(|()| ExitCode::SUCCESS),
         Command::Savepoint(command) => savepoint::run(command),
         Command::Plan(options) => plan::plan(options),
         Command::Test(options) => test::test(options),

@@ -51,6 +51,14 @@ pub(super) fn length(length: Duration) -> String {
     }
 }
 
+/// A short length of time in microseconds: `0.4 ms`, `45.0 ms`, from a second on as [`length`] has it.
+pub(super) fn fine(micros: u64) -> String {
+    match micros {
+        0..1_000_000 => format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100),
+        _ => length(Duration::from_micros(micros)),
+    }
+}
+
 /// A length of time in milliseconds as a job spec has it: `30m`.
 pub(super) fn spec_length(millis: i64) -> String {
     let units = [("d", DAY_MILLIS), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
@@ -91,7 +99,7 @@ fn date(days: i64) -> (i64, i64, i64) {
 mod tests {
     use std::time::Duration;
 
-    use super::{bytes, count, length, rate, spec_length, time};
+    use super::{bytes, count, fine, length, rate, spec_length, time};
 
     #[test]
     fn counts_have_separators() {
@@ -104,6 +112,7 @@ mod tests {
         assert_eq!([1_023, 1_024, 3_200_000, 5 << 30].map(bytes), ["1023 B", "1.0 KiB", "3.0 MiB", "5.0 GiB"]);
         let lengths = [45, 4_250, 125_000, 12_000_000].map(|millis| length(Duration::from_millis(millis)));
         assert_eq!(lengths, ["45 ms", "4.2 s", "2 m 5 s", "3 h 20 m"]);
+        assert_eq!([0, 45_678, 999_999, 4_250_000].map(fine), ["0.0 ms", "45.6 ms", "999.9 ms", "4.2 s"]);
         assert_eq!([0, 1_500, 90_000, 259_200_000].map(spec_length), ["0ms", "1500ms", "90s", "3d"]);
     }
 

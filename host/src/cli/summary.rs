@@ -33,7 +33,7 @@ pub(super) fn render(progress: &Progress) -> String {
 }
 
 /// Columns of text with a line below the header.
-fn style() -> TableStyle {
+pub(super) fn style() -> TableStyle {
     TableStyle::new()
         .header_lines(ContentLineStyle::none())
         .header_separator(LineStyle::none().fill('-'))

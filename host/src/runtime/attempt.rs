@@ -15,13 +15,13 @@ use super::Observer;
 use super::checkpoints::{Checkpoints, Task};
 use super::control::{Control, Granted, Request, Wish};
 use super::gauge::Gauge;
+use super::history::{Kind, Verdict};
 use super::io::IoThread;
 use super::job::Job;
 use super::progress::CheckpointProgress;
 use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
-use crate::clock::Clock;
-use crate::store::CheckpointStore;
+use crate::clock::{Clock, since_start};
 
 /// How often the coordinator looks at the clock and the user's wishes.
 const TICK: Duration = Duration::from_millis(20);
@@ -39,6 +39,16 @@ pub(super) enum End {
     Stopped(u64),
 }
 
+/// A checkpoint or savepoint that has begun.
+struct UnderWay {
+    checkpoint: u64,
+    kind: Kind,
+    /// By the machine's clock.
+    began: Timestamp,
+    /// By the steady clock.
+    started: Timestamp,
+}
+
 /// A running attempt.
 pub(super) struct Attempt<'a> {
     job: &'a Job,
@@ -53,12 +63,9 @@ pub(super) struct Attempt<'a> {
     /// Savepoints that are wanted, and the stop, in the order in which they were asked for; the first may be under way.
     savepoints: VecDeque<Request>,
     stop: Option<Request>,
-    /// When the checkpoint under way began.
-    started_checkpoint: Option<Timestamp>,
+    under_way: Option<UnderWay>,
     /// When the barrier had passed a worker, last.
     last_barrier: Timestamp,
-    /// The savepoint under way.
-    saving: Option<u64>,
     /// The checkpoint whose copy is the stop's savepoint.
     saved_at: Option<u64>,
     end: Option<End>,
@@ -73,13 +80,12 @@ impl<'a> Attempt<'a> {
     pub(super) fn start(
         job: &'a Job,
         clock: &'a Arc<dyn Clock>,
-        store: CheckpointStore,
+        checkpoints: Checkpoints,
         recovered: Recovered,
         attempt: u64,
     ) -> Result<Self> {
         let parkers = Parkers::new(job.parallelism);
         let (sender, messages) = channel();
-        let checkpoints = Checkpoints::new(store, job, &recovered);
         let setup = WorkerSetup {
             wakers: parkers.wakers(),
             queue_capacity: job.queue_capacity,
@@ -89,7 +95,8 @@ impl<'a> Attempt<'a> {
             incarnation: recovered.incarnation,
             attempt,
         };
-        let workers = build(&job.graph, &setup)?;
+        let mut workers = build(&job.graph, &setup)?;
+        workers.iter_mut().for_each(|worker| worker.measure_by(since_start));
         let now = clock.steady();
         Ok(Self {
             job,
@@ -103,9 +110,8 @@ impl<'a> Attempt<'a> {
             stopping: false,
             savepoints: VecDeque::new(),
             stop: None,
-            started_checkpoint: None,
+            under_way: None,
             last_barrier: now,
-            saving: None,
             saved_at: None,
             end: None,
             failure: None,
@@ -198,6 +204,7 @@ impl<'a> Attempt<'a> {
                     let (duration, aligned) = (self.since_trigger(now), self.since_trigger(self.last_barrier));
                     debug!(checkpoint, ?duration, ?aligned, bytes, "checkpoint {checkpoint} completed");
                     gauge.checkpoint(CheckpointProgress { id: checkpoint, duration, aligned, bytes });
+                    self.note(checkpoint, None, now);
                 }
                 self.event(event, now, gauge);
             }
@@ -208,37 +215,41 @@ impl<'a> Attempt<'a> {
 
     /// How long after the start of the checkpoint under way.
     fn since_trigger(&self, then: Timestamp) -> Duration {
-        let started = self.started_checkpoint.unwrap_or(then);
+        let started = self.under_way.as_ref().map_or(then, |under_way| under_way.started);
         Duration::from_millis(then.0.saturating_sub(started.0).max(0).unsigned_abs())
     }
 
     fn event(&mut self, event: Event, now: Timestamp, gauge: &mut Gauge) {
         let actions = self.coordinator.on_event(event, now);
+        let kind = self.under_way.as_ref().map(|under_way| under_way.kind);
         if let Some(Lost { checkpoint, phase, age, missing, reason }) = self.coordinator.take_lost() {
             warn!(checkpoint, %phase, age_ms = age, missing_workers = ?missing, doing = self.io.doing(), "checkpoint {checkpoint} failed: {reason}");
+            if kind == Some(Kind::Checkpoint) {
+                gauge.checkpoint_failed();
+            }
+            self.note(checkpoint, Some(reason), now);
         }
         for action in actions {
-            self.perform(action, now, gauge);
+            self.perform(action, now);
         }
     }
 
-    fn perform(&mut self, action: Action, now: Timestamp, gauge: &mut Gauge) {
+    fn perform(&mut self, action: Action, now: Timestamp) {
         match action {
             Action::Trigger(barrier) => {
-                self.started_checkpoint = Some(now);
+                let kind = if barrier.savepoint { Kind::Savepoint } else { Kind::Checkpoint };
+                self.under_way = Some(UnderWay { checkpoint: barrier.checkpoint, kind, began: self.clock.now(), started: now });
                 self.save(barrier);
                 self.crew.tell_all(|| Command::Trigger(barrier));
             }
             Action::Store { checkpoint, end_of_input } => self.io.give(Task::Store { checkpoint, end_of_input }),
             Action::Commit { checkpoint } => self.io.give(Task::Commit { checkpoint }),
             Action::Retain { newest } => self.io.give(Task::Retain { newest }),
-            Action::Discard { checkpoint } => {
-                if self.saving != Some(checkpoint) {
-                    gauge.checkpoint_failed();
-                }
-                self.io.give(Task::Discard { checkpoint });
+            Action::Discard { checkpoint } => self.io.give(Task::Discard { checkpoint }),
+            Action::Saved { checkpoint } => {
+                self.note(checkpoint, None, now);
+                self.answer_savepoint(Ok(Granted::Saved(checkpoint)));
             }
-            Action::Saved { checkpoint } => self.answer_savepoint(Ok(Granted::Saved(checkpoint))),
             Action::NotSaved { checkpoint, reason } => {
                 self.answer_savepoint(Err(Error::storage(format!("savepoint {checkpoint} failed: {reason}"))));
             }
@@ -254,7 +265,6 @@ impl<'a> Attempt<'a> {
     /// Tells the checkpoint thread where a savepoint goes, before any part of it comes.
     fn save(&mut self, barrier: Barrier) {
         let Barrier { checkpoint, savepoint, stop, .. } = barrier;
-        self.saving = savepoint.then_some(checkpoint);
         let request = if savepoint { self.savepoints.front() } else { self.stop.as_ref().filter(|_| stop) };
         if let Some(Wish::Savepoint(folder) | Wish::Stop { savepoint: Some(folder), .. }) = request.map(|request| &request.wish) {
             self.io.give(Task::Save { checkpoint, folder: folder.clone(), also_checkpoint: stop });
@@ -263,9 +273,24 @@ impl<'a> Attempt<'a> {
     }
 
     fn answer_savepoint(&mut self, outcome: Result<Granted>) {
-        self.saving = None;
         if let Some(request) = self.savepoints.pop_front() {
             request.answer(outcome);
+        }
+    }
+
+    /// Writes down how the checkpoint under way has ended.
+    fn note(&mut self, checkpoint: u64, failure: Option<String>, now: Timestamp) {
+        let Some(UnderWay { kind, began, started, .. }) = self.under_way.take_if(|under_way| under_way.checkpoint == checkpoint) else {
+            return;
+        };
+        let duration_ms = now.0.saturating_sub(started.0).max(0).unsigned_abs();
+        self.io.give(Task::Note(Verdict { checkpoint, kind, began: began.0, duration_ms, failure }));
+    }
+
+    /// Writes down what became of a checkpoint that was still under way when the attempt ended.
+    pub(super) fn note_end(&mut self, end: &Result<End>) {
+        if let (Err(error), Some(UnderWay { checkpoint, .. })) = (end, &self.under_way) {
+            self.note(*checkpoint, Some(format!("the job failed first: {}", error.chain())), self.clock.steady());
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidemill_core::checkpoint::Event;
@@ -17,6 +18,7 @@ use tidemill_core::{Error, Kind, Result, Timestamp};
 use tracing::warn;
 
 use super::doing::Doing;
+use super::history::{History, Verdict};
 use super::job::Job;
 use super::recovery::Recovered;
 use crate::store::CheckpointStore;
@@ -57,6 +59,8 @@ pub enum Task {
         /// The checkpoint.
         checkpoint: u64,
     },
+    /// Write down what became of a checkpoint.
+    Note(Verdict),
 }
 
 impl fmt::Display for Task {
@@ -68,6 +72,7 @@ impl fmt::Display for Task {
             Self::Commit { checkpoint } => write!(f, "committing checkpoint {checkpoint}"),
             Self::Retain { newest } => write!(f, "removing checkpoints before {newest}"),
             Self::Discard { checkpoint } => write!(f, "removing what is left of checkpoint {checkpoint}"),
+            Self::Note(verdict) => write!(f, "writing down what became of checkpoint {}", verdict.checkpoint),
         }
     }
 }
@@ -88,6 +93,7 @@ pub struct Checkpoints {
     shared: BTreeMap<String, StoredFile>,
     /// Savepoints that are being taken.
     savepoints: BTreeMap<u64, Savepoint>,
+    history: History,
     doing: Doing,
 }
 
@@ -139,8 +145,16 @@ impl Checkpoints {
             stored: None,
             shared: BTreeMap::new(),
             savepoints: BTreeMap::new(),
+            history: History::new(job),
             doing: Doing::default(),
         }
+    }
+
+    /// Writes the history of checkpoints into the job's folder.
+    #[must_use]
+    pub fn with_history(mut self, dir: PathBuf) -> Self {
+        self.history.write_to(dir);
+        self
     }
 
     /// Does a step, and returns what the coordinator should know of it.
@@ -191,6 +205,10 @@ impl Checkpoints {
                 }
                 Ok(None)
             }
+            Task::Note(verdict) => {
+                self.history.note(verdict);
+                Ok(None)
+            }
         }
     }
 
@@ -210,9 +228,13 @@ impl Checkpoints {
             _ => self.store.write_state(checkpoint, snapshot.worker, &state),
         };
         let frozen = std::mem::take(&mut snapshot.frozen);
-        let written = written.and_then(|file| Ok((file, self.store_databases(checkpoint, snapshot.worker, frozen)?)));
+        let written = written.and_then(|file| {
+            self.history.uploaded(checkpoint, file.bytes);
+            Ok((file, self.store_databases(checkpoint, snapshot.worker, frozen)?))
+        });
         match written {
             Ok((file, databases)) => {
+                self.history.stored(checkpoint, snapshot.worker, &snapshot.tasks, file.bytes, &databases);
                 let part =
                     Part { file, databases, splits: snapshot.splits, committables: snapshot.committables, records_in: snapshot.records_in };
                 self.parts.entry(checkpoint).or_default().push(part);
@@ -229,22 +251,25 @@ impl Checkpoints {
     ///
     /// # Errors
     /// A file did not become durable.
-    fn store_databases(&mut self, checkpoint: u64, worker: u32, frozen: Vec<(String, Frozen)>) -> Result<Vec<StoredDatabase>> {
+    fn store_databases(&mut self, checkpoint: u64, worker: u32, frozen: Vec<(String, Box<dyn Frozen>)>) -> Result<Vec<StoredDatabase>> {
         let mut databases = Vec::with_capacity(frozen.len());
-        for (number, (operator, frozen)) in frozen.into_iter().enumerate() {
-            let mut files = Vec::with_capacity(frozen.files.len());
-            for FrozenFile { name, path, content } in &frozen.files {
-                files.push(match content {
+        for (number, (operator, mut frozen)) in frozen.into_iter().enumerate() {
+            let made = frozen.files()?;
+            let mut files = Vec::with_capacity(made.len());
+            for FrozenFile { name, path, content } in &made {
+                if let Some(stored) = content.as_ref().and_then(|content| self.shared.get(content)) {
+                    files.push(stored.clone());
+                    continue;
+                }
+                let stored = match content {
                     None => self.store.store_own(path, name, checkpoint, &format!("state-{worker}-{number}"))?,
-                    Some(content) => match self.shared.get(content) {
-                        Some(stored) => stored.clone(),
-                        None => {
-                            let stored = self.store.store_shared(path, name, content)?;
-                            self.shared.insert(content.clone(), stored.clone());
-                            stored
-                        }
-                    },
-                });
+                    Some(content) => self.store.store_shared(path, name, content)?,
+                };
+                self.history.uploaded(checkpoint, stored.bytes);
+                if let Some(content) = content {
+                    self.shared.insert(content.clone(), stored.clone());
+                }
+                files.push(stored);
             }
             databases.push(StoredDatabase { operator, worker, files });
         }

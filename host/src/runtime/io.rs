@@ -79,8 +79,18 @@ impl Io {
             match outcome.unwrap_or_else(|_| Err(Error::storage("a step of a checkpoint panicked"))) {
                 Ok(Some(event)) => self.say(Message::Io(event, self.checkpoints.stored_bytes())),
                 Ok(None) => {}
-                Err(error) => return self.say(Message::Failed(error)),
+                Err(error) => {
+                    self.say(Message::Failed(error));
+                    return self.only_note(tasks);
+                }
             }
+        }
+    }
+
+    /// After a failure nothing more is done, but what became of the last checkpoint is still written down.
+    fn only_note(mut self, tasks: &Receiver<Task>) {
+        for task in tasks.iter().filter(|task| matches!(task, Task::Note(_))) {
+            _ = self.checkpoints.perform(task, self.clock.now());
         }
     }
 

@@ -4,6 +4,7 @@ pub mod assemble;
 pub mod checkpoints;
 pub mod control;
 pub mod doing;
+pub mod history;
 pub mod job;
 pub mod plan;
 pub mod progress;
@@ -19,7 +20,7 @@ mod gauge;
 mod io;
 mod threads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ pub use progress::Progress;
 pub use restore::From;
 
 use self::attempt::{Attempt, End};
+use self::checkpoints::Checkpoints;
 use self::gauge::Gauge;
 use self::recovery::{Recovered, forget, recover, recover_from};
 use self::restore::take_over;
@@ -115,7 +117,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let mut newest = if options.fresh { None } else { store.newest()? };
     let fixed_by = from.as_ref().map_or(newest.as_ref(), |saved| Some(&saved.manifest));
     let mut job = assembly.job(max_parallelism(spec, fixed_by)?, id, &disk)?;
-    job.backend = state::backend(spec.state, &options.data_dir.join("state"))?;
+    job.backend = state::backend(spec.state, &options.data_dir.join("state"), spec.checkpoints.interval)?;
     let _sinks = connectors::lock_sinks(spec)?;
     if options.fresh {
         forget(&store, &job.sinks)?;
@@ -124,8 +126,9 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
         newest = Some(take_over(&job, &store, saved, from)?);
     }
     let _socket = Socket::open(&options.data_dir, &options.control, &disk)?;
-    Life { job: &job, store: &store, control: &options.control, clock: Arc::new(SystemClock::default()), gauge: Gauge::new(), newest }
-        .run(observer)
+    let clock = Arc::new(SystemClock::default());
+    let dir = &options.data_dir;
+    Life { job: &job, dir, store: &store, control: &options.control, clock, gauge: Gauge::new(), newest }.run(observer)
 }
 
 /// The number of key groups: fixed by the first checkpoint, until then as the spec says.
@@ -147,6 +150,8 @@ pub fn max_parallelism(spec: &JobSpec, newest: Option<&Manifest>) -> Result<u32>
 /// A job from its first attempt to its end.
 struct Life<'a> {
     job: &'a Job,
+    /// The job's folder.
+    dir: &'a Path,
     store: &'a CheckpointStore,
     control: &'a Control,
     clock: Arc<dyn Clock>,
@@ -193,10 +198,12 @@ impl Life<'_> {
             return self.finish(recovered.checkpoint, observer);
         }
         self.gauge.attempt(recovered.checkpoint, recovered.records_in);
-        let started = Attempt::start(self.job, &self.clock, self.store.clone(), recovered, fastrand::u64(..));
+        let checkpoints = Checkpoints::new(self.store.clone(), self.job, &recovered).with_history(self.dir.to_owned());
+        let started = Attempt::start(self.job, &self.clock, checkpoints, recovered, fastrand::u64(..));
         let mut attempt = started.map_err(|error| outside(error, *has_run))?;
         *has_run = true;
         let end = attempt.run(self.control, &mut self.gauge, observer);
+        attempt.note_end(&end);
         let waiting = attempt.take_waiting();
         drop(attempt);
         waiting.tell(&end);

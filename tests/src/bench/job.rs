@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 use tidemill::clock::monotonic;
+use tidemill::runtime::history::{self, Record};
 
 use super::{median, stages};
 use crate::cli::root;
@@ -34,6 +35,8 @@ pub struct Options {
 }
 
 const LINES: f64 = 1_200_000.0;
+/// The job's folder.
+const JOB: &str = "tidemill-data/stock-out";
 
 /// Measures and prints.
 ///
@@ -43,8 +46,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     fs::create_dir_all(&options.work).map_err(|error| error.to_string())?;
     throughput(options)?;
     let data = options.work.join("bulk");
+    barriers(options, &data)?;
     forget(&data);
-    stages::run(&data.join("job.yaml"), &data.join("tidemill-data/stock-out/components"))?;
+    stages::run(&data.join("job.yaml"), &data.join(JOB).join("components"))?;
     forget(&data);
     latencies(options)?;
     memory(options)
@@ -88,6 +92,30 @@ fn throughput(options: &Options) -> Result<(), String> {
         let seconds = median(seconds);
         println!("whole job on {backend}, 1.2 M lines, 121,450 keys, 2 workers, start to exit: {} s", each.join(", "));
         println!("  median {seconds:.2} s: {:.0} lines/s; peak memory {} MiB; state {} MiB", LINES / seconds, peak >> 10, state >> 20);
+    }
+    Ok(())
+}
+
+/// What checkpoints take while the job has all the lines it can process.
+#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "this is what the bench is for")]
+fn barriers(options: &Options, data: &Path) -> Result<(), String> {
+    for backend in &options.backends {
+        forget(data);
+        let state = format!("state.backend={backend}");
+        Run::start(options, data, &["--set", &state, "--set", "checkpoints.interval=1s"])?.wait()?;
+        let records = history::read(&data.join(JOB)).map_err(|error| error.chain())?;
+        let sorted = |of: fn(&Record) -> u64| -> Vec<f64> {
+            let mut all: Vec<f64> = records.iter().map(|record| of(record) as f64 / 1e3).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let (stopped, aligned) = (sorted(Record::stopped_us), sorted(Record::aligned_us));
+        let took = sorted(|record| record.duration_ms * 1_000);
+        let line = |all: &[f64]| format!("{:.1} ms, at most {:.1} ms", median(all.to_vec()), all.last().copied().unwrap_or(f64::NAN));
+        println!("{} checkpoints of the whole job on {backend}, one a second, in the median", records.len());
+        println!("  a worker stood still {}; waited for barriers {}; start to commit {}", line(&stopped), line(&aligned), line(&took));
+        let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>() >> 20;
+        println!("  {} MiB were written for {} MiB of state", sum(|record| record.uploaded_bytes), sum(|record| record.bytes));
     }
     Ok(())
 }
@@ -168,11 +196,14 @@ fn write_spec(options: &Options, data: &Path, files: &str, interval: &str) -> Re
 /// Removes output and checkpoints, but not the compiled components.
 fn forget(data: &Path) {
     _ = fs::remove_dir_all(data.join("out"));
-    _ = fs::remove_dir_all(data.join("tidemill-data/stock-out/checkpoints"));
+    _ = fs::remove_dir_all(data.join(JOB).join("checkpoints"));
+    for name in ["history.jsonl", "history-old.jsonl"] {
+        _ = fs::remove_file(data.join(JOB).join(name));
+    }
 }
 
 fn state_bytes(data: &Path) -> u64 {
-    let checkpoints = fs::read_dir(data.join("tidemill-data/stock-out/checkpoints")).into_iter().flatten().flatten();
+    let checkpoints = fs::read_dir(data.join(JOB).join("checkpoints")).into_iter().flatten().flatten();
     let files = checkpoints.flat_map(|dir| fs::read_dir(dir.path()).into_iter().flatten().flatten());
     files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }

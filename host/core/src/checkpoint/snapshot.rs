@@ -60,6 +60,12 @@ impl SnapshotWriter {
         self.block(GROUP, &[&group.0.to_le_bytes(), content]);
     }
 
+    /// How many bytes there are so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// The whole file.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {

@@ -1,18 +1,19 @@
 //! State that a backend keeps in files, for checkpoints that store only what is new.
 
-use std::any::Any;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::Result;
 use crate::key_group::KeyGroup;
 
-/// The state of a subtask at a barrier, in files that change no more. They are there as long as this is.
-pub struct Frozen {
-    /// The files.
-    pub files: Vec<FrozenFile>,
-    /// Removes the files when it is dropped.
-    pub guard: Box<dyn Any + Send>,
+/// The state of a subtask at a barrier, on its way into files that change no more. They are there as long as this is; if it is dropped
+/// before they are asked for, they are removed as well.
+pub trait Frozen: Send {
+    /// The files. Waits until they are there: not for a worker to call.
+    ///
+    /// # Errors
+    /// They could not be written, such as for a full disk: the checkpoint fails, while the state itself is whole.
+    fn files(&mut self) -> Result<Vec<FrozenFile>>;
 }
 
 /// One file of a frozen state.

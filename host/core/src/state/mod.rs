@@ -88,11 +88,12 @@ pub trait KeyedState: Send {
     /// The backend cannot be read.
     fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()>;
 
-    /// The same state as files, for a backend that has it in files anyway; `None` otherwise.
+    /// The same state as files, for a backend that has it in files anyway; `None` otherwise. What changes afterwards is not in them, even
+    /// though they may be made meanwhile.
     ///
     /// # Errors
     /// The backend cannot be written.
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         Ok(None)
     }
 

@@ -142,8 +142,7 @@ pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
                 }
             });
         }
-        let open_ends = tasks.len();
-        workers.push(Worker { index: subtask, tasks, snapshots: Vec::new(), reports: Default::default(), open_ends });
+        workers.push(Worker::new(subtask, tasks));
     }
     Ok(workers)
 }

@@ -52,6 +52,11 @@ impl Input {
         })
     }
 
+    /// Whether some channels wait for the barrier of others.
+    pub(super) fn is_aligning(&self) -> bool {
+        self.aligner.is_aligning()
+    }
+
     /// Takes a barrier that is next on a channel, if there is one: while a timer pass goes on, only barriers are read. One that drains
     /// waits for the end of the pass.
     pub(super) fn next_barrier(&mut self) -> Option<Barrier> {

@@ -11,11 +11,12 @@ mod snapshot;
 mod source_task;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 pub use build::{Graph, Node, RestoredOperator, Wire, WireKind, WorkerSetup, build};
 pub use operator_task::OperatorTask;
 pub use sink_task::SinkTask;
-pub use snapshot::WorkerSnapshot;
+pub use snapshot::{TaskPart, WorkerSnapshot};
 pub use source_task::{Alignment, INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
 
 use crate::exchange::Barrier;
@@ -32,7 +33,13 @@ pub struct Worker {
     snapshots: Vec<WorkerSnapshot>,
     reports: VecDeque<Report>,
     open_ends: usize,
+    stopwatch: Stopwatch,
+    /// Since when each task has waited for the barriers of some of its channels.
+    aligning: Vec<Option<Duration>>,
 }
+
+/// Tells how much time has passed since some moment, only for what is said of checkpoints: nothing is decided by it.
+pub type Stopwatch = fn() -> Duration;
 
 /// A subtask.
 pub enum Task {
@@ -42,6 +49,17 @@ pub enum Task {
     Operator(Box<OperatorTask>),
     /// Of a sink.
     Sink(Box<SinkTask>),
+}
+
+impl Task {
+    /// Whether some of its channels wait for the barrier of others.
+    fn is_aligning(&self) -> bool {
+        match self {
+            Self::Source(_) => false,
+            Self::Operator(task) => task.is_aligning(),
+            Self::Sink(task) => task.is_aligning(),
+        }
+    }
 }
 
 /// What a worker has to tell the coordinator.
@@ -103,6 +121,12 @@ pub enum Step {
 }
 
 impl Worker {
+    fn new(index: u32, tasks: Vec<Task>) -> Self {
+        let (open_ends, aligning) = (tasks.len(), vec![None; tasks.len()]);
+        let reports = VecDeque::new();
+        Self { index, tasks, snapshots: Vec::new(), reports, open_ends, stopwatch: || Duration::ZERO, aligning }
+    }
+
     /// Gives every task a turn, those furthest downstream first, so that queues drain before they fill.
     ///
     /// # Errors
@@ -122,6 +146,11 @@ impl Worker {
                 },
                 Task::Sink(task) => task.run(&mut events)?,
             };
+            if task.is_aligning()
+                && let Some(since) = self.aligning.get_mut(index)
+            {
+                since.get_or_insert_with(self.stopwatch);
+            }
             match turn {
                 Turn::Worked => worked = true,
                 Turn::Waiting(until) => wake = [wake, until].into_iter().flatten().min(),
@@ -156,6 +185,11 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Measures by this what checkpoints take; without it they seem to take no time.
+    pub fn measure_by(&mut self, stopwatch: Stopwatch) {
+        self.stopwatch = stopwatch;
     }
 
     /// Tells the sources that there may be something to read: their next turn looks, without waiting for their interval.
@@ -197,7 +231,15 @@ impl Worker {
         let found = self.snapshots.iter().position(|snapshot| snapshot.checkpoint == checkpoint);
         let (Some(at), Some(task)) = (found, self.tasks.get_mut(index)) else { return Ok(()) };
         if let Some(snapshot) = self.snapshots.get_mut(at) {
+            let (began, bytes) = ((self.stopwatch)(), snapshot.bytes());
             snapshot.add(task)?;
+            let since = self.aligning.get_mut(index).and_then(Option::take).unwrap_or(began);
+            snapshot.tasks.push(TaskPart {
+                node: index,
+                aligned: began.saturating_sub(since),
+                stopped: (self.stopwatch)().saturating_sub(began),
+                bytes: snapshot.bytes() - bytes,
+            });
             if snapshot.is_complete() {
                 self.reports.push_back(Report::Snapshot(Box::new(self.snapshots.remove(at))));
             }

@@ -126,6 +126,10 @@ impl OperatorTask {
         self.held = held;
     }
 
+    pub(super) fn is_aligning(&self) -> bool {
+        self.input.is_aligning()
+    }
+
     /// The operator, for snapshots.
     pub(super) fn operator(&mut self) -> &mut Operator {
         &mut self.operator

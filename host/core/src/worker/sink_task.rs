@@ -35,6 +35,10 @@ impl SinkTask {
         Ok(Turn::Worked)
     }
 
+    pub(super) fn is_aligning(&self) -> bool {
+        self.input.is_aligning()
+    }
+
     /// Ends what belongs to a checkpoint.
     pub(super) fn prepare_commit(&mut self, checkpoint: u64) -> Result<(u32, Prepared)> {
         Ok((self.sink, self.writer.prepare_commit(checkpoint)?))

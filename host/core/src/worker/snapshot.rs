@@ -1,5 +1,7 @@
 //! A worker's part of a checkpoint, collected task by task as the barrier passes.
 
+use std::time::Duration;
+
 use super::Task;
 use crate::Result;
 use crate::checkpoint::snapshot::SnapshotWriter;
@@ -22,13 +24,28 @@ pub struct WorkerSnapshot {
     /// What must succeed before the checkpoint counts.
     pub jobs: Vec<Job>,
     /// The state of operators, by uid, that is in files of its own instead of in the state file.
-    pub frozen: Vec<(String, Frozen)>,
+    pub frozen: Vec<(String, Box<dyn Frozen>)>,
+    /// What each task's part took, in the order in which the barrier passed them.
+    pub tasks: Vec<TaskPart>,
     /// How many records the worker's sources had read since the job began.
     pub records_in: u64,
     /// Whether all state goes into the state file, which any backend can read.
     whole: bool,
     writer: SnapshotWriter,
     missing: usize,
+}
+
+/// What a task's part of a checkpoint took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskPart {
+    /// The index of its node in the graph.
+    pub node: usize,
+    /// From when it had seen the first barrier until it had seen all: some of its channels waited meanwhile.
+    pub aligned: Duration,
+    /// How long the worker stood still for it.
+    pub stopped: Duration,
+    /// The bytes of its state in the state file.
+    pub bytes: u64,
 }
 
 impl WorkerSnapshot {
@@ -41,6 +58,7 @@ impl WorkerSnapshot {
             committables: Vec::new(),
             jobs: Vec::new(),
             frozen: Vec::new(),
+            tasks: Vec::new(),
             records_in: 0,
             whole: barrier.savepoint,
             writer: SnapshotWriter::new(checkpoint, worker),
@@ -82,6 +100,11 @@ impl WorkerSnapshot {
             }
         }
         Ok(())
+    }
+
+    /// How many bytes the state file has so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.writer.bytes()
     }
 
     /// Whether all tasks have added their part.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{ColumnFamily, DB, Options};
-use tidemill_core::state::{Frozen, FrozenFile, Space};
+use tidemill_core::state::{FrozenFile, Space};
 use tidemill_core::{Error, Result};
 
 use super::options::Memory;
@@ -21,6 +21,12 @@ pub(super) struct Database {
     /// Tells the files of this database from those of every other.
     id: u64,
     frozen: AtomicU64,
+}
+
+/// The files of a database as they were, under names of their own. They go with this.
+pub(super) struct FrozenFiles {
+    pub(super) files: Vec<FrozenFile>,
+    _folder: Folder,
 }
 
 /// A folder that is removed when it is no longer needed.
@@ -53,7 +59,7 @@ impl Database {
     /// `RocksDB`'s, such as a full disk.
     pub(super) fn create(path: &Path, options: &Options, memory: &Memory, real: bool) -> Result<Self> {
         let folder = Folder { path: path.to_owned(), real };
-        let spaces = [KEYS, TIMERS].map(|name| (name, memory.space()));
+        let spaces = [(KEYS, memory.space(Space::Keys)), (TIMERS, memory.space(Space::Timers))];
         let db = DB::open_cf_with_opts(options, path, spaces)
             .map_err(|error| Error::storage(format!("creating the state database {}", path.display())).caused_by(error))?;
         Ok(Self { db, folder, id: fastrand::u64(..), frozen: AtomicU64::new(0) })
@@ -82,14 +88,16 @@ impl Database {
         self.db.cf_handle(name).ok_or_else(|| Error::storage(format!("{} has no column family {name}", self.name())))
     }
 
-    /// The files as they are now, under names of their own. `None` if the database has no files.
+    /// Whether it has files that can be frozen.
+    pub(super) fn has_files(&self) -> bool {
+        self.folder.real
+    }
+
+    /// The files as they are now; nothing may be written meanwhile. Takes as long as the disk needs to take in what is only in memory.
     ///
     /// # Errors
     /// `RocksDB`'s, such as a full disk.
-    pub(super) fn freeze(&self) -> Result<Option<Frozen>> {
-        if !self.folder.real {
-            return Ok(None);
-        }
+    pub(super) fn freeze(&self) -> Result<FrozenFiles> {
         let count = self.frozen.fetch_add(1, Ordering::Relaxed);
         let folder = Folder::real(self.folder.path.with_extension(format!("frozen-{count}")));
         let checkpoint = Checkpoint::new(&self.db).and_then(|checkpoint| checkpoint.create_checkpoint(&folder.path));
@@ -104,7 +112,7 @@ impl Database {
             files.push(FrozenFile { name, path, content });
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Some(Frozen { files, guard: Box::new(folder) }))
+        Ok(FrozenFiles { files, _folder: folder })
     }
 
     /// What was being done when an error came up. The state is made anew from the last checkpoint, whatever it was.
@@ -112,7 +120,8 @@ impl Database {
         Error::storage(format!("{doing} {}", self.name())).caused_by(error)
     }
 
-    fn name(&self) -> String {
+    /// What it is called in messages.
+    pub(super) fn name(&self) -> String {
         format!("the state database {}", self.folder.path.display())
     }
 }

@@ -5,13 +5,16 @@
 //! process: there is no log, and the folder is emptied at the start, since state comes from checkpoints.
 
 mod database;
+mod freezing;
 mod options;
+mod overlay;
 mod rows;
 mod stored;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use ::rocksdb::Env;
 use tidemill_core::state::{CachedState, KeyedState, Pool, StateBackend};
@@ -30,6 +33,8 @@ pub(super) struct RocksBackend {
     memory: Memory,
     /// What is in use of all operators' keys.
     pool: Pool,
+    /// How far apart barriers are to be expected, in milliseconds.
+    interval: Option<i64>,
     /// How many databases have been made: a restarted worker's does not take the place of the old one, which may not have been closed yet.
     made: AtomicU64,
 }
@@ -67,7 +72,14 @@ impl RocksBackend {
 
     fn new(home: Home, memory: u64) -> Self {
         let bytes = usize::try_from(memory).unwrap_or(usize::MAX);
-        Self { home, memory: Memory::new(bytes), pool: Pool::new(options::for_keys(bytes)), made: AtomicU64::new(0) }
+        let pool = Pool::new(options::for_keys(bytes));
+        Self { home, memory: Memory::new(bytes), pool, interval: None, made: AtomicU64::new(0) }
+    }
+
+    /// Barriers are to be expected this far apart.
+    pub(super) fn with_barriers_every(mut self, interval: Duration) -> Self {
+        self.interval = i64::try_from(interval.as_millis()).ok();
+        self
     }
 
     fn create(&self, operator: &str, subtask: u32) -> Result<DatabaseRows> {
@@ -81,13 +93,17 @@ impl RocksBackend {
                 Database::create(Path::new(&format!("/{made}-{subtask}")), &options, &self.memory, false)
             }
         };
-        DatabaseRows::new(Arc::new(database.map_err(doing)?)).map_err(doing)
+        DatabaseRows::new(Arc::new(database.map_err(doing)?), self.memory.overlays()).map_err(doing)
     }
 }
 
 impl StateBackend for RocksBackend {
     fn open(&self, operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>> {
-        Ok(Box::new(CachedState::new(states, self.create(operator, subtask)?, &self.pool)))
+        let state = CachedState::new(states, self.create(operator, subtask)?, &self.pool);
+        Ok(Box::new(match self.interval {
+            Some(millis) => state.with_barriers_every(millis),
+            None => state,
+        }))
     }
 }
 

@@ -9,8 +9,15 @@ use tidemill_core::{Error, Result};
 use tidemill_wit::columns::BlobsBuf;
 
 use super::database::Database;
+use super::freezing::Freezing;
+use super::overlay::{Overlay, Room};
 
-/// The rows in a database.
+/// How many rows go from the overlay to the database with each commit, once they may: some milliseconds' worth.
+const POUR: usize = 1024;
+
+/// The rows in a database. While the database is being frozen, it is not written to: what changes waits in an overlay, through which
+/// everything is read, and goes to the database bit by bit when the freezing has ended. A worker waits for that in two cases only: when the
+/// memory for overlays is full, and when the next barrier comes first, which it does only if the checkpoint has failed.
 pub(super) struct DatabaseRows {
     database: Arc<Database>,
     batch: WriteBatch,
@@ -18,26 +25,80 @@ pub(super) struct DatabaseRows {
     failure: Option<Error>,
     read: ReadOptions,
     write: WriteOptions,
+    freezing: Option<Freezing>,
+    overlay: Overlay,
 }
 
 impl DatabaseRows {
-    /// The rows of a database.
+    /// The rows of a database; what is written while it is being frozen takes of `room`.
     ///
     /// # Errors
     /// The database lacks a space.
-    pub(super) fn new(database: Arc<Database>) -> Result<Self> {
+    pub(super) fn new(database: Arc<Database>, room: Room) -> Result<Self> {
         database.space(Space::Keys)?;
         database.space(Space::Timers)?;
         let mut write = WriteOptions::new();
         write.disable_wal(true);
         // Rows come in the order of their keys.
         write.set_memtable_insert_hint_per_batch(true);
-        Ok(Self { database, batch: WriteBatch::default(), failure: None, read: ReadOptions::default(), write })
+        let (batch, read, overlay) = (WriteBatch::default(), ReadOptions::default(), Overlay::new(room));
+        Ok(Self { database, batch, failure: None, read, write, freezing: None, overlay })
+    }
+
+    fn change(&mut self, space: Space, key: &[u8], value: Option<&[u8]>) {
+        // Rows that still lie above the database go there last, so they must be the newest.
+        if self.freezing.is_some() || (!self.overlay.is_empty() && self.overlay.get(space, key).is_some()) {
+            return self.overlay.change(space, key, value);
+        }
+        match (self.database.space(space), value) {
+            (Ok(space), Some(value)) => self.batch.put_cf(space, key, value),
+            (Ok(space), None) => self.batch.delete_cf(space, key),
+            (Err(error), _) => self.failure = Some(error),
+        }
+    }
+
+    /// Moves up to so many rows of the overlay into the batch.
+    fn pour(&mut self, most: usize) -> Result<()> {
+        for _ in 0..most {
+            let Some((space, key, value)) = self.overlay.pop() else { break };
+            match (self.database.space(space)?, value) {
+                (space, Some(value)) => self.batch.put_cf(space, key, value),
+                (space, None) => self.batch.delete_cf(space, key),
+            }
+        }
+        Ok(())
+    }
+
+    fn commit_all(&mut self, most: usize) -> Result<()> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        if self.freezing.is_none() && !self.overlay.is_empty() {
+            self.pour(most)?;
+        }
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.batch);
+        self.database.db.write_opt(batch, &self.write).map_err(|error| self.database.failed("writing to", error))
+    }
+
+    fn end_freezing(&mut self) {
+        if let Some(freezing) = self.freezing.take() {
+            freezing.end();
+        }
     }
 }
 
 impl Rows for DatabaseRows {
     fn get(&self, space: Space, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
+        if !self.overlay.is_empty()
+            && let Some(found) = self.overlay.get(space, key)
+        {
+            into.clear();
+            into.extend_from_slice(found.unwrap_or_default());
+            return Ok(found.is_some());
+        }
         let found = self
             .database
             .db
@@ -49,43 +110,43 @@ impl Rows for DatabaseRows {
     }
 
     fn get_many(&self, space: Space, keys: &BlobsBuf, into: &mut Cells) -> Result<()> {
-        let space = self.database.space(space)?;
+        let space_of_database = self.database.space(space)?;
         into.clear();
-        for found in self.database.db.batched_multi_get_cf_opt(space, keys.view().iter(), true, &self.read) {
+        let found = self.database.db.batched_multi_get_cf_opt(space_of_database, keys.view().iter(), true, &self.read);
+        for (key, found) in keys.view().iter().zip(found) {
             let found = found.map_err(|error| self.database.failed("reading", error))?;
-            into.present.push(u8::from(found.is_some()));
-            into.items.push(found.as_deref().unwrap_or_default());
+            let above = if self.overlay.is_empty() { None } else { self.overlay.get(space, key) };
+            let value = above.unwrap_or(found.as_deref());
+            into.present.push(u8::from(value.is_some()));
+            into.items.push(value.unwrap_or_default());
         }
         Ok(())
     }
 
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        match self.database.space(space) {
-            Ok(space) => self.batch.put_cf(space, key, value),
-            Err(error) => self.failure = Some(error),
-        }
+        self.change(space, key, Some(value));
     }
 
     fn delete(&mut self, space: Space, key: &[u8]) {
-        match self.database.space(space) {
-            Ok(space) => self.batch.delete_cf(space, key),
-            Err(error) => self.failure = Some(error),
-        }
+        self.change(space, key, None);
     }
 
     fn commit(&mut self) -> Result<()> {
-        if let Some(error) = self.failure.take() {
-            return Err(error);
+        if self.freezing.as_ref().is_some_and(|freezing| freezing.has_ended() || self.overlay.is_full()) {
+            self.end_freezing();
         }
-        if self.batch.is_empty() {
-            return Ok(());
-        }
-        let batch = std::mem::take(&mut self.batch);
-        self.database.db.write_opt(batch, &self.write).map_err(|error| self.database.failed("writing to", error))
+        self.commit_all(POUR)
     }
 
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
-        self.database.freeze()
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+        if !self.database.has_files() {
+            return Ok(None);
+        }
+        self.end_freezing();
+        self.commit_all(usize::MAX)?;
+        let (freezing, frozen) = Freezing::begin(&self.database)?;
+        self.freezing = Some(freezing);
+        Ok(Some(frozen))
     }
 
     fn scan(&self, space: Space, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
@@ -93,13 +154,35 @@ impl Rows for DatabaseRows {
         // Whole keys are scanned to be copied or swept, once: they would push what is used out of the cache.
         read.fill_cache(space == Space::Timers);
         let mut rows = self.database.db.raw_iterator_cf_opt(self.database.space(space)?, read);
+        let mut above = self.overlay.range(space, from).peekable();
         rows.seek(from);
-        while let Some((key, value)) = rows.item() {
-            if !each(key, value) {
+        loop {
+            let more = match (rows.item(), above.peek().copied()) {
+                (None, None) => break,
+                (Some((key, value)), next) if next.is_none_or(|(other, _)| key < other) => {
+                    let more = each(key, value);
+                    rows.next();
+                    more
+                }
+                (stored, next) => {
+                    above.next();
+                    if stored.is_some_and(|(key, _)| next.is_some_and(|(other, _)| key == other)) {
+                        rows.next();
+                    }
+                    next.is_none_or(|(key, value)| value.is_none_or(|value| each(key, value)))
+                }
+            };
+            if !more {
                 return Ok(());
             }
-            rows.next();
         }
         rows.status().map_err(|error| self.database.failed("reading", error))
+    }
+}
+
+impl Drop for DatabaseRows {
+    fn drop(&mut self) {
+        // The database goes with the rows, not whenever the thread has done with it.
+        self.end_freezing();
     }
 }

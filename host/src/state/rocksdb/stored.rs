@@ -9,6 +9,7 @@ use tidemill_core::state::{StoredGroups, pass_groups};
 use tidemill_core::{Error, Result};
 
 use super::database::{Database, Folder};
+use super::overlay::Room;
 use super::rows::DatabaseRows;
 use crate::store::CheckpointStore;
 
@@ -56,7 +57,7 @@ impl StoredGroups for StoredFiles {
             let StoredDatabase { operator, worker, .. } = &self.stored;
             error.while_doing(format!("restoring the state of operator {operator} that worker {worker} has stored"))
         };
-        let rows = self.database().and_then(DatabaseRows::new).map_err(doing)?;
+        let rows = self.database().and_then(|database| DatabaseRows::new(database, Room::new(0))).map_err(doing)?;
         pass_groups(&rows, range, each).map_err(doing)
     }
 }

@@ -40,8 +40,8 @@ pub use self::pool::Pool;
 pub use self::rows::{Rows, Space};
 pub use self::write::pass_groups;
 
-/// How many changed keys may wait to be written even at a barrier: as many can be written at a barrier in some 10 ms.
-const DIRTY: usize = 4096;
+/// How many changed keys may wait to be written even at a barrier: as many are written in some 5 ms.
+const DIRTY: usize = 512;
 
 /// The state and timers of one subtask, of which those in use are in memory.
 pub struct CachedState<R> {
@@ -106,10 +106,10 @@ impl<R: Rows> CachedState<R> {
         }
     }
 
-    /// The same, with so many milliseconds expected between barriers, until these have shown how many there are.
+    /// Barriers are to be expected every so many milliseconds, until it turns out otherwise.
     #[must_use]
-    pub fn expecting(mut self, interval: i64) -> Self {
-        self.pace.interval = interval;
+    pub fn with_barriers_every(mut self, millis: i64) -> Self {
+        self.pace.interval = millis;
         self
     }
 
@@ -288,7 +288,8 @@ impl<R: Rows> KeyedState for CachedState<R> {
         })
     }
 
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+        self.pace.barrier();
         self.write_all()?;
         self.rows.freeze()
     }

@@ -1,8 +1,11 @@
 //! How many changed keys may wait to be written.
 //!
 //! A key that waits longer is written less often, but all that wait must be written at the next barrier, while the worker stands still. So
-//! they may wait for the most part of the time between two barriers, and are then written bit by bit. The time is taken from the last two.
-//! If a barrier does not come, the time is taken to be twice as long: else every change would be written at once from then on.
+//! they may wait for the first part of the time between two barriers, and are then written bit by bit. The time is the shortest of the last
+//! few: if it is taken to be too long, many keys are left at the barrier; if too short, some are written once more than needed. If no
+//! barrier comes, it is taken to be twice as long: else nearly every change would be written at once from then on.
+
+use std::collections::VecDeque;
 
 /// How long it is taken to be to the first barrier if nobody says, in milliseconds.
 const FIRST: i64 = 5_000;
@@ -10,15 +13,22 @@ const FIRST: i64 = 5_000;
 /// Changed keys are written in the last of so many parts of an interval, and a barrier may be late by one.
 const PATIENCE: i64 = 4;
 
+/// Of how many intervals between barriers the shortest counts.
+const INTERVALS: usize = 4;
+
 /// When changed keys are written.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// How many may always wait.
     pub(super) least: usize,
-    /// The time between barriers in milliseconds.
+    /// The time between barriers in milliseconds, as far as is known.
     pub(super) interval: i64,
-    /// When the last barrier was.
+    /// The last ones that were measured, the newest last.
+    measured: VecDeque<i64>,
+    /// When the last barrier was; before the first, when it began.
     began: Option<i64>,
+    /// Whether there has been one.
+    after_barrier: bool,
     pub(super) now: i64,
     /// How many waited when it was time to begin with writing.
     waiting: usize,
@@ -26,7 +36,15 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(least: usize) -> Self {
-        Self { least, interval: FIRST, began: None, now: i64::MIN, waiting: 0 }
+        Self {
+            least,
+            interval: FIRST,
+            measured: VecDeque::with_capacity(INTERVALS),
+            began: None,
+            after_barrier: false,
+            now: i64::MIN,
+            waiting: 0,
+        }
     }
 
     /// It is this late now.
@@ -40,15 +58,22 @@ impl Pace {
 
     /// A barrier has come.
     pub(super) fn barrier(&mut self) {
-        if let Some(began) = self.began.replace(self.now) {
-            self.interval = self.now.saturating_sub(began);
+        let after_barrier = std::mem::replace(&mut self.after_barrier, true);
+        // Without any change meanwhile it is not known how much time has passed.
+        if let Some(began) = self.began.replace(self.now).filter(|began| after_barrier && *began < self.now) {
+            if self.measured.len() == INTERVALS {
+                self.measured.pop_front();
+            }
+            self.measured.push_back(self.now.saturating_sub(began));
+            self.interval = self.measured.iter().copied().min().unwrap_or(FIRST);
         }
     }
 
     /// How many of the `waiting` ones may go on waiting.
     pub(super) fn room(&mut self, waiting: usize) -> usize {
-        let begin = self.interval / PATIENCE;
-        let left = self.began.unwrap_or(self.now).saturating_add(self.interval).saturating_sub(self.now);
+        // Barriers do not come to the millisecond: all is to be written a little earlier.
+        let (begin, spare) = (self.interval / PATIENCE, self.interval / 8);
+        let left = self.began.unwrap_or(self.now).saturating_add(self.interval - spare).saturating_sub(self.now);
         if begin > 0 && left > begin {
             self.waiting = waiting;
             return usize::MAX;
@@ -71,15 +96,28 @@ mod tests {
         pace.barrier();
         pace.at(1_100);
         assert_eq!(pace.room(400), usize::MAX);
-        pace.at(1_740);
+        pace.at(1_620);
         assert_eq!(pace.room(500), usize::MAX);
-        pace.at(1_900);
+        pace.at(1_775);
         assert_eq!(pace.room(500), 200, "a tenth of the time is left, and a quarter was for all");
+        pace.at(1_875);
+        assert_eq!(pace.room(500), 10, "an eighth of the time before the barrier, all is written");
         pace.at(2_200);
         assert_eq!(pace.room(500), 10, "the barrier is late");
         pace.at(2_400);
-        assert_eq!(pace.room(500), usize::MAX, "it comes only after twice the time");
-        pace.at(i64::MAX);
-        assert_eq!(pace.room(500), usize::MAX, "it never comes");
+        assert_eq!(pace.room(500), 350, "it is not to be expected before twice the time");
+    }
+
+    #[test]
+    fn the_shortest_of_the_last_intervals_counts() {
+        let mut pace = Pace::new(10);
+        pace.at(0);
+        pace.barrier();
+        let intervals = [1_000, 700, 1_300, 900, 1_200, 1_100].map(|interval| {
+            pace.at(pace.now + interval);
+            pace.barrier();
+            pace.interval
+        });
+        assert_eq!(intervals, [1_000, 700, 700, 700, 700, 900]);
     }
 }

@@ -14,7 +14,8 @@ use crate::key_group::{KeyGroup, hash_key};
 use crate::state::Frozen;
 use crate::time::Domain;
 
-/// The rows of one operator's subtask, in two spaces, in the order of their keys. What is put and deleted can be read once it is committed.
+/// The rows of one operator's subtask, in two spaces, in the order of their keys. What is put and deleted can be read once it is committed,
+/// and may be before.
 pub trait Rows: Send {
     /// Replaces `into` by the value of a row; returns whether there is one.
     ///
@@ -48,11 +49,11 @@ pub trait Rows: Send {
     /// The store cannot be written.
     fn commit(&mut self) -> Result<()>;
 
-    /// All committed rows as files, if the store has them in files.
+    /// All committed rows as files, if the store has them in files. They may be made while more is put, which is not in them.
     ///
     /// # Errors
     /// The store cannot be written.
-    fn freeze(&mut self) -> Result<Option<Frozen>> {
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         Ok(None)
     }
 

@@ -16,9 +16,8 @@ impl<R: Rows> CachedState<R> {
         self.write_until(room)
     }
 
-    /// Writes all changed keys, at a barrier.
+    /// Writes all changed keys.
     pub(super) fn write_all(&mut self) -> Result<()> {
-        self.pace.barrier();
         self.write_until(0)?;
         self.commit()
     }

@@ -1,10 +1,12 @@
 //! Timer passes that are interrupted, and batches that are processed in parts.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::super::{Clocks, Report, Step, Worker, WorkerSnapshot};
+use super::super::{Clocks, Report, Step, TaskPart, Worker, WorkerSnapshot};
 use super::rig::{Options, World, restart, step};
 use crate::Timestamp;
 use crate::exchange::Barrier;
@@ -100,6 +102,37 @@ fn a_source_reads_on_while_processing_time_stands_still() {
     assert_eq!(world.written(), ["e 1 1 @500"]);
     at(20);
     assert_eq!(world.written(), ["e 1 1 @500", "e 1 2 @500", "t 1 1 @1"]);
+}
+
+thread_local! {
+    /// A stopwatch that goes on by a second with each look.
+    static SECONDS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[test]
+fn a_snapshot_says_how_long_each_task_has_waited_and_stood_still() {
+    let world = World::of((0..20).map(|time| (time, time)));
+    let mut workers = world.start(Options { workers: 2, ..Options::default() }, None);
+    workers.iter_mut().for_each(|worker| worker.measure_by(|| Duration::from_secs(SECONDS.replace(SECONDS.get() + 1))));
+    workers.iter_mut().for_each(settle);
+    let barrier = Barrier { checkpoint: 1, ..Barrier::default() };
+    workers[0].trigger(barrier).unwrap();
+    workers.iter_mut().for_each(settle);
+    // Meanwhile all channels from the second worker's source are waited for.
+    SECONDS.set(1_000);
+    workers[1].trigger(barrier).unwrap();
+    for _ in 0..2 {
+        workers.iter_mut().for_each(settle);
+    }
+    for worker in &mut workers {
+        let tasks = snapshot(worker).unwrap().tasks;
+        let [source, operator, sink] = tasks[..] else { panic!("{tasks:?}") };
+        assert_eq!([source.node, operator.node, sink.node], [0, 1, 2]);
+        assert!(tasks.iter().all(|task| task.stopped == Duration::from_secs(1)), "{tasks:?}");
+        assert!((900..1_100).contains(&operator.aligned.as_secs()), "{tasks:?}");
+        assert!([source, sink].iter().all(|TaskPart { aligned, bytes, .. }| aligned.is_zero() && *bytes == 0), "{tasks:?}");
+        assert!(operator.bytes > 0, "{tasks:?}");
+    }
 }
 
 /// The order in which one subtask must see records of ascending times: all timers up to a watermark before the next record, in order. Gives
