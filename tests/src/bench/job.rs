@@ -102,7 +102,7 @@ fn barriers(options: &Options, data: &Path) -> Result<(), String> {
     for backend in &options.backends {
         forget(data);
         let state = format!("state.backend={backend}");
-        Run::start(options, data, &["--set", &state, "--set", "checkpoints.interval=1s"])?.wait()?;
+        Run::start(&options.tidemill, data, &["--set", &state, "--set", "checkpoints.interval=1s"])?.wait()?;
         let records = history::read(&data.join(JOB)).map_err(|error| error.chain())?;
         let sorted = |of: fn(&Record) -> u64| -> Vec<f64> {
             let mut all: Vec<f64> = records.iter().map(|record| of(record) as f64 / 1e3).collect();

@@ -1,6 +1,6 @@
 //! How the databases are set up.
 
-use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
+use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, WriteBufferManager};
 
 use tidemill_core::state::Space;
 
@@ -78,7 +78,9 @@ impl Memory {
         let mut options = Options::default();
         options.set_block_based_table_factory(&table);
         options.set_write_buffer_size(self.write_buffer);
-        // Most rows are in the last level. What is above will soon be written anew.
+        // Each row is written fewer times than with levels, which took a fourth more processor time with Zipf's law; it takes more disk.
+        options.set_compaction_style(DBCompactionStyle::Universal);
+        // Most rows are in the last run. What is above will soon be written anew.
         options.set_compression_type(DBCompressionType::None);
         options.set_bottommost_compression_type(DBCompressionType::Lz4);
         options

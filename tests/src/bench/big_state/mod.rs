@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tidemill::runtime::history::Record;
 
 use self::data::{AFTER, FILES, Size};
 use self::watch::{Seen, watch};
@@ -53,7 +54,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         "{} keys of 60 bytes with a timer each, {} updates by Zipf's law (s = 1) that move the timer; {FILES} workers, checkpoints every 5 s",
         size.keys, size.updates
     );
-    let memory = start(options, "memory", None).and_then(|run| watch(run, size, &options.work))?;
+    let memory = start(options, "memory", None).and_then(|run| watch(run, size, &job(&options.work)))?;
     let working_set = memory.memory_loaded.saturating_sub(memory.memory_first);
     println!(
         "working set: {} MiB, {} bytes a key, by what the process takes with all of it in memory; there {:.0} records/s, {:.2} us of \
@@ -63,22 +64,11 @@ pub fn run(options: &Options) -> Result<(), String> {
         memory.update_rate,
         memory.update_cost
     );
-    println!(
-        "{:>8} {:>11} {:>12} {:>13} {:>10} {:>12} {:>17} {:>22} {:>13}",
-        "ratio",
-        "memory MiB",
-        "load keys/s",
-        "records/s",
-        "of first",
-        "CPU us each",
-        "peak memory MiB",
-        "new files a checkpoint",
-        "of all MiB"
-    );
+    print_head();
     let mut first = None;
     for &ratio in &options.ratios {
         let budget = budget(working_set, ratio);
-        let seen = start(options, "rocksdb", Some(budget)).and_then(|run| watch(run, size, &checkpoints(&options.work)))?;
+        let seen = start(options, "rocksdb", Some(budget)).and_then(|run| watch(run, size, &job(&options.work)))?;
         let first = *first.get_or_insert(seen.update_rate);
         print_row(ratio, budget, &seen, first);
     }
@@ -86,21 +76,41 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the bench is for")]
+fn print_head() {
+    println!(
+        "{:>8} {:>11} {:>12} {:>13} {:>10} {:>12} {:>17} {:>12} {:>20} {:>11}",
+        "ratio",
+        "memory MiB",
+        "load keys/s",
+        "records/s",
+        "of first",
+        "CPU us each",
+        "peak memory MiB",
+        "checkpoints",
+        "new of all MiB each",
+        "stopped ms"
+    );
+}
+
+#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "this is what the bench is for")]
 fn print_row(ratio: f64, budget: u64, seen: &Seen, first: f64) {
     let count = seen.checkpoints.len().max(1) as u64;
-    let new = seen.checkpoints.iter().map(|uploaded| uploaded.new).sum::<u64>() / count;
-    let full = seen.checkpoints.iter().map(|uploaded| uploaded.full).sum::<u64>() / count;
+    let mean = |of: fn(&Record) -> u64| seen.checkpoints.iter().map(of).sum::<u64>() / count;
+    let (new, full) = (mean(|record| record.uploaded_bytes), mean(|record| record.bytes));
+    let stopped = seen.checkpoints.iter().map(Record::stopped_us).max().unwrap_or(0);
     let part = seen.update_rate / first;
     println!(
-        "{ratio:>8} {:>11} {:>12.0} {:>13.0} {:>9.0}% {:>12.2} {:>17} {:>18} MiB {:>13}",
+        "{ratio:>8} {:>11} {:>12.0} {:>13.0} {:>9.0}% {:>12.2} {:>17} {:>12} {:>10} of {:>6} {:>11.1}",
         budget >> 20,
         seen.load_rate,
         seen.update_rate,
         part * 100.0,
         seen.update_cost,
         seen.memory_peak >> 20,
+        seen.checkpoints.len(),
         new >> 20,
-        full >> 20
+        full >> 20,
+        stopped as f64 / 1e3
     );
     if seen.memory_peak > budget + BEYOND {
         println!("  over its memory by more than {} MiB", BEYOND >> 20);
@@ -116,8 +126,9 @@ fn budget(working_set: u64, ratio: f64) -> u64 {
     (working_set as f64 / ratio) as u64
 }
 
-fn checkpoints(work: &Path) -> PathBuf {
-    work.join("tidemill-data/big-state/checkpoints")
+/// The job's folder.
+fn job(work: &Path) -> PathBuf {
+    work.join("tidemill-data/big-state")
 }
 
 /// Starts the job from nothing.

@@ -1,11 +1,10 @@
 //! One run of the job, watched from outside.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
 use tidemill::clock::monotonic;
+use tidemill::runtime::history::{self, Outcome, Record};
 
 use super::data::Size;
 use crate::bench::job::Run;
@@ -29,21 +28,13 @@ pub(super) struct Seen {
     /// Resident memory in bytes at most.
     pub(super) memory_peak: u64,
     /// The checkpoints since all keys had come.
-    pub(super) checkpoints: Vec<Uploaded>,
-}
-
-/// What it took to store a checkpoint, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Uploaded {
-    /// Of files that the checkpoint before does not have.
-    pub(super) new: u64,
-    pub(super) full: u64,
+    pub(super) checkpoints: Vec<Record>,
 }
 
 /// Watches a run until nearly all records of the files have been read, and ends it.
-pub(super) fn watch(mut run: Run, size: Size, checkpoints: &Path) -> Result<Seen, String> {
+pub(super) fn watch(mut run: Run, size: Size, job: &Path) -> Result<Seen, String> {
     let begin = monotonic();
-    let (mut seen, mut curve, mut stored) = (Seen::default(), vec![Look::default()], Stored::default());
+    let (mut seen, mut curve, mut newest) = (Seen::default(), vec![Look::default()], None);
     let [warm, end] = [WARM_UP, 99].map(|percent| size.keys + size.updates * percent / 100);
     let process = run.id();
     run.until(|line| {
@@ -57,14 +48,15 @@ pub(super) fn watch(mut run: Run, size: Size, checkpoints: &Path) -> Result<Seen
         curve.push(Look { read, seconds: begin.elapsed().as_secs_f64(), processor: processor_seconds(process) });
         let (now, peak) = memory(process);
         seen.memory_peak = peak;
-        if read >= size.keys && seen.memory_loaded == 0 {
-            seen.memory_loaded = now;
+        if read >= size.keys && newest.is_none() {
+            (seen.memory_loaded, newest) = (now, line["checkpoint"].as_u64());
         }
-        let uploaded = stored.next(line["checkpoint"].as_u64().unwrap_or(0), checkpoints);
-        seen.checkpoints.extend(uploaded.filter(|_| read > size.keys));
         read >= end
     })?;
     run.kill();
+    let records = history::read(job).map_err(|error| error.chain())?;
+    seen.checkpoints =
+        records.into_iter().filter(|record| record.id > newest.unwrap_or(0) && record.outcome == Outcome::Completed).collect();
     let first = curve.iter().rfind(|look| look.read == 0).map_or(0.0, |look| look.seconds);
     let [loaded, warm, end] = [size.keys, warm, end].map(|read| Look::at(&curve, read));
     seen.load_rate = per(loaded.read, loaded.seconds - first);
@@ -117,27 +109,4 @@ fn memory(process: u32) -> (u64, u64) {
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
     };
     (find("VmRSS:"), find("VmHWM:"))
-}
-
-/// The files of the last checkpoint.
-#[derive(Debug, Default)]
-struct Stored {
-    checkpoint: u64,
-    files: BTreeMap<String, u64>,
-}
-
-impl Stored {
-    /// Looks at a checkpoint, if it is another one; says what it took, if the one before was looked at too.
-    fn next(&mut self, checkpoint: u64, folder: &Path) -> Option<Uploaded> {
-        let path = folder.join(format!("chk-{checkpoint}/manifest.json"));
-        if checkpoint <= self.checkpoint {
-            return None;
-        }
-        let manifest: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-        let databases = manifest.get("databases")?.as_array()?.iter().filter_map(|database| database.get("files")?.as_array());
-        let files = databases.flatten().filter_map(|file| Some((file.get("path")?.as_str()?.to_owned(), file.get("bytes")?.as_u64()?)));
-        let before = std::mem::replace(self, Self { checkpoint, files: files.collect() });
-        let new = self.files.iter().filter(|(path, _)| !before.files.contains_key(*path)).map(|(_, bytes)| bytes).sum();
-        (before.checkpoint > 0 && before.checkpoint + 1 == checkpoint).then(|| Uploaded { new, full: self.files.values().sum() })
-    }
 }
