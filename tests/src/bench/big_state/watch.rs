@@ -54,7 +54,8 @@ pub(super) fn watch(mut run: Run, size: Size, job: &Path) -> Result<Seen, String
         read >= end
     })?;
     run.kill();
-    let records = history::read(job).map_err(|error| error.chain())?;
+    // There is none before the first checkpoint.
+    let records = history::read(job).unwrap_or_default();
     seen.checkpoints =
         records.into_iter().filter(|record| record.id > newest.unwrap_or(0) && record.outcome == Outcome::Completed).collect();
     let first = curve.iter().rfind(|look| look.read == 0).map_or(0.0, |look| look.seconds);
