@@ -5,8 +5,11 @@ BIN := $(TARGET)/release
 PYTHON := target/python/bin/python
 GUESTS := target/guests
 CARGO := cargo
+# RocksDB takes some 20 minutes to compile, once, and needs g++ and libclang: `make test ROCKSDB=no` leaves it out.
+ROCKSDB := yes
+FEATURES := $(if $(filter yes,$(ROCKSDB)),--features tidemill-tests/rocksdb)
 
-.PHONY: help demo test test-rocksdb soak mutants bench bench-rocksdb bench-big-state bench-flink build guests lint clean-demo
+.PHONY: help demo test rocksdb soak mutants bench bench-rocksdb bench-big-state bench-flink build guests lint clean-demo
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -16,9 +19,10 @@ demo: build guests $(PYTHON)
 	$(PYTHON) examples/larkspur/demo.py --tidemill $(BIN)/tidemill --larkspur $(BIN)/larkspur --python $(PYTHON) \
 	  --guests $(GUESTS) --work target/demo
 
-## make test        everything: lints, unit tests, simulations, end-to-end runs with SIGKILL
-test: guests lint $(PYTHON)
-	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --workspace --release --locked
+## make test        everything, on all state backends: lints, unit tests, simulations, end-to-end runs with SIGKILL
+test: guests rocksdb lint $(PYTHON)
+	$(CARGO) build --release --locked --workspace $(FEATURES)
+	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --workspace --release --locked $(FEATURES)
 	$(BIN)/tidemill test tests/conformance
 	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --locked
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
@@ -38,25 +42,17 @@ bench: build guests $(PYTHON)
 	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench
 
 ## make bench-rocksdb  the whole job on RocksDB and in memory, in alternation (builds RocksDB: some 20 minutes; needs g++ and libclang)
-bench-rocksdb: guests $(PYTHON)
+bench-rocksdb: guests rocksdb $(PYTHON)
 	$(CARGO) build --release --locked -p tidemill --features rocksdb
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench --backends memory,rocksdb
 
 ## make bench-big-state  ten million keys with a timer each on RocksDB, with ever less memory (needs 4 GB of disk; some 10 minutes)
-bench-big-state: guests
+bench-big-state: guests rocksdb
 	$(CARGO) build --release --locked -p tidemill --features rocksdb
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- big-state --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench-big-state
 
-## make test-rocksdb   what `make test` tests of state, on RocksDB
-test-rocksdb: guests $(PYTHON)
-	$(CARGO) build --release --locked -p tidemill --features rocksdb
-	$(CARGO) clippy --release --locked -p tidemill -p tidemill-tests --features tidemill-tests/rocksdb --all-targets -- -D warnings
-	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --release --locked -p tidemill --features rocksdb --lib state
-	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --release --locked -p tidemill-tests --features rocksdb --test rocksdb --test kills --test scenario --test conformance
-	$(BIN)/tidemill test tests/conformance
-
 ## make bench-flink the same job on Apache Flink 2.3.0 and here, in alternation; with BACKEND=rocksdb, both on RocksDB
-bench-flink: guests $(PYTHON)
+bench-flink: guests $(if $(filter rocksdb,$(BACKEND)),rocksdb) $(PYTHON)
 	$(CARGO) build --release --locked -p tidemill $(if $(filter rocksdb,$(BACKEND)),--features rocksdb)
 	BACKEND=$(BACKEND) tests/peers/flink/compare.sh $(BIN)/tidemill $(GUESTS) target/bench-flink
 
@@ -66,10 +62,16 @@ build:
 guests:
 	scripts/build-guests.sh
 
-lint:
+# What RocksDB needs to be compiled.
+rocksdb:
+	$(if $(FEATURES),scripts/rocksdb.sh)
+
+# With RocksDB and without: both are programs that people build.
+lint: rocksdb
 	$(CARGO) fmt --all --check
 	cd guests && $(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --release --all-targets --locked -- -D warnings
+	$(if $(FEATURES),$(CARGO) clippy --workspace --release --all-targets --locked $(FEATURES) -- -D warnings)
 	scripts/tidy.sh
 
 $(PYTHON): examples/larkspur/requirements.txt

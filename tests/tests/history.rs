@@ -104,7 +104,7 @@ fn as_many_are_kept_as_the_spec_says() {
 /// Makes the checkpoint thread hang in the middle of a checkpoint to come: a pipe that nobody reads is in the place of a file.
 fn set_trap(place: &Workplace) -> (u64, std::path::PathBuf) {
     loop {
-        let id = newest(place) + 10;
+        let id = newest(place) + 4;
         let pipe = place.path(format!("{DATA}/checkpoints/chk-{id}/worker-0.tmp"));
         fs::create_dir(pipe.parent().unwrap()).unwrap();
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -120,7 +120,9 @@ fn one_that_takes_too_long_fails_and_the_job_tolerates_it_as_the_spec_says() {
         let place = Workplace::larkspur();
         let failures = format!("checkpoints.tolerable_failures={}", if tolerated { 100_000 } else { 0 });
         let options = ["--set", &failures, "--set", "checkpoints.timeout=2s", "--set", "restart.initial=10ms"];
-        let child = place.start(&[&["run", "job.yaml", "--set", SLOW][..], &options].concat());
+        // Slow enough that it has not come to its end before the trap, however busy the machine is.
+        let slower = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=5000"];
+        let child = place.start(&[&slower[..], &options].concat());
         wait_until("a checkpoint completes", || newest(&place) > 1);
         let (id, pipe) = set_trap(&place);
         let said = format!("checkpoint {id} failed: it did not complete within 2000 ms");

@@ -65,6 +65,38 @@ fn a_failure_names_step_and_line_and_shows_both_sides() {
 }
 
 #[test]
+fn the_element_that_failed_is_named_and_not_the_last_of_its_batch() {
+    let tested = test(&case("", &(element("fail: sour") + &element("emit: x") + &element("emit: y"))));
+    tested.expect(1, &["one.case.yaml:4:5: step 1, `element`, in every run: ", "sour"]);
+}
+
+#[test]
+fn a_long_comparison_shows_the_first_difference() {
+    let records = |count: u32| (0..count).map(|n| format!("{{ value: {{ key: a, say: \"{n}\" }} }}")).collect::<Vec<_>>().join(", ");
+    let steps = (0..200).map(|n| element(&format!("emit: \"{n}\""))).collect::<String>();
+    let tested = test(&case("", &format!("{steps}  - expect: [{}]\n", records(100))));
+    tested.expect(1, &["(90 rows as expected)", r#"! -  "#, r#"{"key":"a","say":"100"}"#, "(50 more rows)"]);
+}
+
+#[test]
+fn components_are_found_from_the_working_directory() {
+    let place = Workplace::new();
+    place.write("cases/one.case.yaml", case("", "  - end: {}\n"));
+    place.write("built/probe.wasm", "");
+    std::fs::copy(component("probe"), place.path("built/probe.wasm")).unwrap();
+    run(&place, &["cases", "--components", "built"]).expect(0, &["1 passed"]);
+}
+
+#[test]
+fn an_expectation_that_cannot_be_met_or_missed_is_refused() {
+    let steps = element("emit: x") + "  - expect: [{ lane: mian, value: { key: a, say: x } }]\n";
+    test(&case("", &steps)).expect(1, &["step 2, `expect`", "the component has no lane `mian`", "main"]);
+    test("component: probe\nkey_by: [key]\nsteps: []\n").expect(2, &["`steps` is empty"]);
+    test(&case("", "  - expect_metric: {}\n")).expect(2, &["`expect_metric` is empty"]);
+    test(&case("parallelism: 513\n", &element("emit: x"))).expect(2, &["parallelism must be at most 512, not 513"]);
+}
+
+#[test]
 fn output_that_is_not_expected_fails_the_case() {
     test(&case("", &element("emit: x"))).expect(1, &["output that no step expects", r#"-          {"key":"a","say":"x"}"#]);
 }
@@ -111,7 +143,7 @@ fn a_file_that_cannot_be_read_is_told_from_a_case_that_does_not_hold() {
         (case("", "  - restore: { from: s, paralelism: 2 }\n"), "one.case.yaml:4:25: unknown field `paralelism`"),
         ("component: nowhere\nsteps: []\n".to_owned(), "one.case.yaml:1:12: `component`: there is no component `nowhere`"),
         ("component: ./nowhere.wasm\nsteps: []\n".to_owned(), "one.case.yaml:1:12: `component`: there is no file"),
-        ("component: probe\nkey_by: [kee]\nsteps: []\n".to_owned(), "no field `kee`, did you mean `key`?"),
+        ("component: probe\nkey_by: [kee]\nsteps: [end: {}]\n".to_owned(), "no field `kee`, did you mean `key`?"),
         (case("states: { valu: { ttl: 1s } }\n", &element("put: 1")), "no state `valu`, did you mean `value`?"),
         ("component: [probe\n".to_owned(), "not valid YAML"),
     ];

@@ -2,6 +2,7 @@
 
 use csv::ByteRecord;
 use tidemill_core::schema::JsonEncoder;
+use tidemill_core::schema::describe::describe_type;
 use tidemill_core::schema::scalar::put_blob;
 use tidemill_core::schema::walk::skip;
 use tidemill_wit::schema::{Field, Type, TypeTable};
@@ -88,7 +89,8 @@ fn decode_cell(
         (Some(cell), ty) => (ty, cell),
     };
     if !is_text(table, ty) {
-        return decode_text(table, ty, cell, scratch, out);
+        return decode_text(table, ty, cell, scratch, out)
+            .map_err(|reason| format!("the cell is no {}: {reason}", describe_type(table, ty)));
     }
     if let Type::String = ty
         && let Ok(text) = std::str::from_utf8(cell)

@@ -51,10 +51,26 @@ fn refusal(error: &wasmtime::Error, limits: &Limits) -> String {
     format!("the guest broke the contract: {}", cause.lines().next().unwrap_or_default())
 }
 
+/// Whether a function is a part of how Rust panics, which says nothing about the detector.
+fn is_panicking(name: &str) -> bool {
+    const MACHINERY: [&str; 9] = [
+        "std::panicking::",
+        "core::panicking::",
+        "std::sys::",
+        "std::process::abort",
+        "core::option::unwrap_failed",
+        "core::option::expect_failed",
+        "core::result::unwrap_failed",
+        "__rustc::",
+        "rust_",
+    ];
+    MACHINERY.iter().any(|part| name.starts_with(part))
+}
+
 /// The innermost functions of the guest, if it kept their names.
 fn frames(error: &wasmtime::Error) -> String {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return String::new() };
-    let names = backtrace.frames().iter().filter_map(|frame| frame.func_name());
-    let names: Vec<_> = names.take(FRAMES).map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
+    let names = backtrace.frames().iter().filter_map(|frame| Some(format!("{:#}", rustc_demangle::demangle(frame.func_name()?))));
+    let names: Vec<_> = names.skip_while(|name| is_panicking(name)).take(FRAMES).collect();
     if names.is_empty() { String::new() } else { format!(" (in {})", names.join(", called by ")) }
 }

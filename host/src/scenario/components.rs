@@ -22,7 +22,9 @@ pub(super) struct Components {
 
 impl Components {
     /// Looks for names in the folders, then in [`BUILT`] of the working directory and of those above it.
-    pub(super) fn new(engine: GuestEngine, mut folders: Vec<PathBuf>) -> Self {
+    pub(super) fn new(engine: GuestEngine, folders: Vec<PathBuf>) -> Self {
+        // Other paths in a case begin at its folder, these in the working directory.
+        let mut folders: Vec<_> = folders.into_iter().map(|folder| std::path::absolute(&folder).unwrap_or(folder)).collect();
         if let Ok(here) = std::env::current_dir() {
             folders.extend(here.ancestors().map(|folder| folder.join(BUILT)));
         }

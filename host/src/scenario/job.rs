@@ -16,7 +16,7 @@ use crate::runtime::{Assembly, Job, Rig};
 use crate::spec::JobSpec;
 use crate::spec::case::{Case, Setup};
 use crate::spec::error::{At, Place};
-use crate::spec::job::{Checkpoints, FileSource, Format, Restart, Source, SourceConnector, StateBackend, Stream, Watermark};
+use crate::spec::job::{Checkpoints, FileSource, Format, MAX_WORKERS, Restart, Source, SourceConnector, StateBackend, Stream, Watermark};
 use crate::spec::plan::MAIN;
 
 /// The uid of the source.
@@ -41,6 +41,9 @@ pub(super) fn assemble(case: &Case, setup: &Setup, components: &Components, stor
 fn check_parallelism(parallelism: u32, max: u32, stored: bool) -> Result<()> {
     if max > MAX_PARALLELISM_LIMIT {
         return Err(Error::config(format!("max_parallelism must be at most {MAX_PARALLELISM_LIMIT}, not {max}")));
+    }
+    if parallelism > MAX_WORKERS {
+        return Err(Error::config(format!("parallelism must be at most {MAX_WORKERS}, not {parallelism}")));
     }
     if parallelism > max {
         let whose = if stored { ", which is fixed by the first checkpoint" } else { "" };

@@ -1,5 +1,6 @@
 //! A running job of a case: from its start or a restore to a crash, a failure or the next restore.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Waker;
@@ -100,22 +101,30 @@ impl Life {
         self.job.operators.first().map(|operator| operator.settings.factory.descriptor())
     }
 
-    /// Gives each worker a step in turn until none has anything to do.
+    /// Gives each worker a step in turn until none has anything to do. If one fails, the others still do what has come to them: how far they
+    /// had got by then hangs on the size of batches.
     ///
     /// # Errors
-    /// The job has failed.
+    /// The job has failed. If several workers have, the first one's failure is told.
     pub(super) fn drive(&mut self, now: i64, timers: Timers) -> Result<()> {
         for worker in &mut self.workers {
             worker.hold_processing_timers(timers == Timers::Wait);
             worker.wake_sources();
         }
+        let mut failures = BTreeMap::new();
         for _ in 0..MOST_ROUNDS {
             let mut worked = false;
-            for worker in &mut self.workers {
-                worked |= worker.step(Timestamp(now))? == Step::Worked;
+            for (index, worker) in self.workers.iter_mut().enumerate() {
+                if failures.contains_key(&index) {
+                    continue;
+                }
+                match worker.step(Timestamp(now)) {
+                    Ok(step) => worked |= step == Step::Worked,
+                    Err(error) => _ = failures.insert(index, error),
+                }
             }
             if !worked {
-                return Ok(());
+                return failures.pop_first().map_or(Ok(()), |(_, error)| Err(error));
             }
         }
         Err(Error::guest(format!("the job is still at work after {MOST_ROUNDS} rounds: does a timer register itself again and again?")))

@@ -25,7 +25,7 @@ pub(super) fn all(case: &Case, components: &Components) -> CaseReport {
             let failure = if backend.value == Backend::Rocksdb && !HAS_ROCKSDB {
                 Some(Failure::whole(case, &backend.at, NO_ROCKSDB))
             } else {
-                Run::new(case, components, backend.value, batch_rows).run().err().map(|failure| *failure)
+                failure(case, components, backend.value, batch_rows).map(|failure| *failure)
             };
             runs.push(RunReport { backend: backend.value.name(), batch_rows, failure });
         }
@@ -33,11 +33,25 @@ pub(super) fn all(case: &Case, components: &Components) -> CaseReport {
     CaseReport::of(case, runs)
 }
 
+/// What is wrong in one run. Several elements are one batch or more, and it is not known which of them has failed: then the run is repeated
+/// with each alone, which changes nothing else.
+fn failure(case: &Case, components: &Components, backend: Backend, batch_rows: usize) -> Option<Box<Failure>> {
+    let run = || Run::new(case, components, backend, batch_rows);
+    let failure = run().run().err()?;
+    let step = failure.step.and_then(|step| case.steps.get(step - 1));
+    if !step.is_some_and(|step| matches!(step.action, Action::Element { .. })) {
+        return Some(failure);
+    }
+    Some(Run { alone: true, ..run() }.run().err().unwrap_or(failure))
+}
+
 /// One run of a case.
 struct Run<'a> {
     case: &'a Case,
     components: &'a Components,
     batch_rows: usize,
+    /// Whether each element is processed before the next one comes.
+    alone: bool,
     clock: i64,
     /// What runs was started with; a crash goes back to it.
     start: Start,
@@ -59,6 +73,7 @@ impl<'a> Run<'a> {
             case,
             components,
             batch_rows,
+            alone: false,
             clock: 0,
             start: Start { setup: Setup { backend, ..case.setup.clone() }, from: None, missing: Missing::Refused },
             life: None,
@@ -175,7 +190,7 @@ impl<'a> Run<'a> {
             from_value(&input, value).map_err(|reason| Error::config(format!("the value does not fit the component's input: {reason}")))?;
         let followed_by = |after: usize, is: fn(&Action) -> bool| self.case.steps.get(index + after).is_some_and(|step| is(&step.action));
         let is_element = |action: &Action| matches!(action, Action::Element { .. });
-        let last = !followed_by(1, is_element) || followed_by(2, |action| matches!(action, Action::ExpectError(_)));
+        let last = self.alone || !followed_by(1, is_element) || followed_by(2, |action| matches!(action, Action::ExpectError(_)));
         self.input()?.source().element(index as u64 + 1, time, payload);
         if last { self.drive(index, Timers::Wait) } else { Ok(()) }
     }
@@ -267,10 +282,21 @@ impl<'a> Run<'a> {
 
     fn expect(&mut self, index: usize, records: &[crate::spec::case::Expected], ordered: bool) -> Outcome {
         let output = std::mem::take(&mut self.output);
+        if let Some(message) = records.iter().find_map(|record| self.unknown_lane(&record.lane)) {
+            return Err(self.failure(index, &message, Vec::new()));
+        }
         match compare(records, &output, ordered) {
             Some(rows) => Err(self.failure(index, "the output is not as expected", rows)),
             None => Ok(()),
         }
+    }
+
+    /// What to say of a lane that the component does not have.
+    fn unknown_lane(&self, lane: &str) -> Option<String> {
+        let lanes = &self.life.as_ref()?.descriptor()?.lanes;
+        let known: Vec<&str> = lanes.iter().map(|lane| lane.name.as_str()).chain([DEAD_LETTER]).collect();
+        let hint = hint(lane, known.iter().copied());
+        (!known.contains(&lane)).then(|| format!("the component has no lane `{lane}`{hint}; it has {}", known.join(", ")))
     }
 
     fn expect_metrics(&self, index: usize, metrics: &[(String, u64)]) -> Outcome {

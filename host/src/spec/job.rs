@@ -10,6 +10,9 @@ use tidemill_wit::descriptor::TtlUpdate;
 use super::error::{At, Place, SpecError};
 use crate::guest::Limits;
 
+/// The most workers of a job: each is a thread of this machine, with a queue to every other.
+pub const MAX_WORKERS: u32 = 512;
+
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {

@@ -30,6 +30,9 @@ fn a_trap_says_what_and_where() {
     let items = "(table funcref (elem $crash)) (func $crash unreachable)".to_owned();
     let guest = Guest { items, ..elements("(call_indirect (i32.const 0)) (i32.const 0)") };
     traps(&guest, "the guest stopped itself (it reached `unreachable`) (in crash, called by process)");
+    let items = "(table funcref (elem $core::panicking::panic_fmt)) (func $core::panicking::panic_fmt unreachable)".to_owned();
+    let guest = Guest { items, ..elements("(call_indirect (i32.const 0)) (i32.const 0)") };
+    traps(&guest, "the guest stopped itself (it reached `unreachable`) (in process)");
     traps(&elements("(i32.load (i32.const -4))"), "reached outside its memory");
     traps(&elements("(i32.div_u (i32.const 1) (i32.const 0))"), "the guest trapped: wasm trap: integer divide by zero");
 }

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use super::{CaseReport, Failure, Report, Row, RunReport, Status};
 
+/// How many rows of a comparison are shown, and how many of them before the first difference.
+const SHOWN: usize = 60;
+const BEFORE: usize = 10;
 /// The widest column of expected records: what is longer pushes its neighbour to the right.
 const WIDEST: usize = 90;
 
@@ -28,7 +31,8 @@ pub(super) fn render(report: &Report) -> String {
 
 fn write_failure(out: &mut String, case: &CaseReport, failure: &Failure, runs: &[&RunReport]) {
     let Failure { line, column, action, .. } = failure;
-    let _ = writeln!(out, "FAILED {}: {}", case.file, case.name);
+    let word = if failure.unfit { "ERROR" } else { "FAILED" };
+    let _ = writeln!(out, "{word} {}: {}", case.file, case.name);
     let step = failure.step.map_or_else(|| "at the start".to_owned(), |step| format!("step {step}, `{action}`"));
     let _ = writeln!(out, "  {}:{line}:{column}: {step}, {}: {}", case.file, which(case, runs), failure.message);
     write_rows(out, &failure.rows);
@@ -48,12 +52,21 @@ fn write_rows(out: &mut String, rows: &[Row]) {
     if rows.is_empty() {
         return;
     }
+    let first = rows.iter().position(|row| !row.same).unwrap_or(0).saturating_sub(BEFORE);
+    let shown = rows.get(first..rows.len().min(first + SHOWN)).unwrap_or_default();
     let length = |row: &Row| row.expected.as_ref().map_or(0, |text| text.chars().count());
-    let width = rows.iter().map(length).max().unwrap_or(0).clamp("expected".len(), WIDEST);
+    let width = shown.iter().map(length).max().unwrap_or(0).clamp("expected".len(), WIDEST);
     let _ = writeln!(out, "      {:width$}   actual", "expected");
-    for row in rows {
+    if first > 0 {
+        let _ = writeln!(out, "      ({first} rows as expected)");
+    }
+    for row in shown {
         let sign = if row.same { ' ' } else { '!' };
         let (expected, actual) = (row.expected.as_deref().unwrap_or("-"), row.actual.as_deref().unwrap_or("-"));
         let _ = writeln!(out, "    {sign} {expected:width$}   {actual}");
+    }
+    let left = rows.len() - first - shown.len();
+    if left > 0 {
+        let _ = writeln!(out, "      ({left} more rows)");
     }
 }

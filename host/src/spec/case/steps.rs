@@ -31,6 +31,9 @@ pub(super) fn steps(node: &Node, with: (&Text<'_>, &Context<'_>), problems: &mut
         problems.add(&node.at, format!("`steps` must be a list, whose items begin with `-`, not {}", node.kind()));
         return Vec::new();
     };
+    if items.is_empty() {
+        problems.add(&node.at, "`steps` is empty: say what comes in and what must come out");
+    }
     let mut steps: Vec<Step> = Vec::new();
     for item in items {
         let Some(action) = step(item, with, problems) else { continue };
@@ -142,6 +145,9 @@ fn raw<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
 
 fn metrics(node: &Node, context: &Context<'_>, problems: &mut Problems) -> Option<Action> {
     let entries = fields::entries(node, "`expect_metric`", problems)?;
+    if entries.is_empty() {
+        problems.add(&node.at, "`expect_metric` is empty: name a metric and its value");
+    }
     let mut metrics = Vec::new();
     for entry in entries {
         if !context.metrics.contains(&&*entry.key) {

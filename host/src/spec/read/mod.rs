@@ -11,7 +11,7 @@ use tidemill_core::key_group::MAX_PARALLELISM_LIMIT;
 use super::Text;
 use super::error::{At, Place, Problems};
 use super::fields::{self, Fields};
-use super::job::{JobSpec, StateBackend, Stream};
+use super::job::{JobSpec, MAX_WORKERS, StateBackend, Stream};
 use super::tree::{Node, Value};
 
 const JOB: &[&str] =
@@ -58,6 +58,12 @@ fn check_parallelism(spec: &JobSpec, fields: &Fields<'_>, problems: &mut Problem
     if max > MAX_PARALLELISM_LIMIT {
         let at = fields.get("max_parallelism").map_or(fields.at, |node| &node.at);
         problems.add(at, format!("`max_parallelism`: must be at most {MAX_PARALLELISM_LIMIT}, not {max}"));
+    } else if spec.parallelism > MAX_WORKERS {
+        let at = fields.get("parallelism").map_or(fields.at, |node| &node.at);
+        problems.add(
+            at,
+            format!("`parallelism`: must be at most {MAX_WORKERS}, not {}: each worker is a thread of this machine", spec.parallelism),
+        );
     } else if spec.parallelism > max {
         let at = fields.get("parallelism").map_or(fields.at, |node| &node.at);
         problems.add(at, format!("`parallelism`: {} is more than max_parallelism, which is {max}", spec.parallelism));

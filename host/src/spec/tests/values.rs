@@ -149,6 +149,7 @@ fn refuses_wrong_values() {
         ("parallelism: two", "2:14: `parallelism`: must be a whole number of at least 1, not `two`"),
         ("parallelism: 1.5", "2:14: `parallelism`: must be a whole number of at least 1, not 1.5"),
         ("parallelism: 200\nmax_parallelism: 128", "2:14: `parallelism`: 200 is more than max_parallelism, which is 128"),
+        ("parallelism: 513", "2:14: `parallelism`: must be at most 512, not 513: each worker is a thread of this machine"),
         ("max_parallelism: 32769", "2:18: `max_parallelism`: must be at most 32768, not 32769"),
         #[cfg(not(feature = "rocksdb"))]
         (

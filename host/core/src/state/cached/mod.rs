@@ -109,7 +109,7 @@ impl<R: Rows> CachedState<R> {
     /// Barriers are to be expected every so many milliseconds, until it turns out otherwise.
     #[must_use]
     pub fn with_barriers_every(mut self, millis: i64) -> Self {
-        self.pace.interval = millis;
+        self.pace.expect(millis);
         self
     }
 

@@ -13,6 +13,9 @@ const FIRST: i64 = 5_000;
 /// Changed keys are written in the last of so many parts of an interval, and a barrier may be late by one.
 const PATIENCE: i64 = 4;
 
+/// By how many milliseconds barriers may come too early, where intervals are long enough for that.
+const JITTER: i64 = 500;
+
 /// Of how many intervals between barriers the shortest counts.
 const INTERVALS: usize = 4;
 
@@ -23,7 +26,7 @@ pub(super) struct Pace {
     pub(super) least: usize,
     /// The time between barriers in milliseconds, as far as is known.
     pub(super) interval: i64,
-    /// The last ones that were measured, the newest last.
+    /// The last ones that were expected or measured, the newest last.
     measured: VecDeque<i64>,
     /// When the last barrier was; before the first, when it began.
     began: Option<i64>,
@@ -45,6 +48,12 @@ impl Pace {
             now: i64::MIN,
             waiting: 0,
         }
+    }
+
+    /// Takes it that barriers come every so many milliseconds, as if that had been measured once.
+    pub(super) fn expect(&mut self, interval: i64) {
+        self.measured.push_back(interval);
+        self.interval = interval;
     }
 
     /// It is this late now.
@@ -71,8 +80,9 @@ impl Pace {
 
     /// How many of the `waiting` ones may go on waiting.
     pub(super) fn room(&mut self, waiting: usize) -> usize {
-        // Barriers do not come to the millisecond: all is to be written a little earlier.
-        let (begin, spare) = (self.interval / PATIENCE, self.interval / 8);
+        let begin = self.interval / PATIENCE;
+        // A barrier that was late, since it waited in queues, is followed by one that comes so much sooner: all is to be written earlier.
+        let spare = (self.interval / 8).max(begin.min(JITTER));
         let left = self.began.unwrap_or(self.now).saturating_add(self.interval - spare).saturating_sub(self.now);
         if begin > 0 && left > begin {
             self.waiting = waiting;
@@ -96,24 +106,25 @@ mod tests {
         pace.barrier();
         pace.at(1_100);
         assert_eq!(pace.room(400), usize::MAX);
-        pace.at(1_620);
+        pace.at(1_490);
         assert_eq!(pace.room(500), usize::MAX);
-        pace.at(1_775);
+        pace.at(1_650);
         assert_eq!(pace.room(500), 200, "a tenth of the time is left, and a quarter was for all");
-        pace.at(1_875);
-        assert_eq!(pace.room(500), 10, "an eighth of the time before the barrier, all is written");
+        pace.at(1_750);
+        assert_eq!(pace.room(500), 10, "a quarter of the time before the barrier, all is written");
         pace.at(2_200);
         assert_eq!(pace.room(500), 10, "the barrier is late");
         pace.at(2_400);
-        assert_eq!(pace.room(500), 350, "it is not to be expected before twice the time");
+        assert_eq!(pace.room(500), 100, "it is not to be expected before twice the time");
     }
 
     #[test]
     fn the_shortest_of_the_last_intervals_counts() {
         let mut pace = Pace::new(10);
+        pace.expect(1_000);
         pace.at(0);
         pace.barrier();
-        let intervals = [1_000, 700, 1_300, 900, 1_200, 1_100].map(|interval| {
+        let intervals = [1_100, 700, 1_300, 900, 1_200, 1_100].map(|interval| {
             pace.at(pace.now + interval);
             pace.barrier();
             pace.interval
