@@ -46,7 +46,7 @@ bench-rocksdb: guests rocksdb $(PYTHON)
 	$(CARGO) build --release --locked -p tidemill --features rocksdb
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench --backends memory,rocksdb
 
-## make bench-big-state  ten million keys with a timer each on RocksDB, with ever less memory (needs 4 GB of disk; some 10 minutes)
+## make bench-big-state  ten million keys with a timer each on RocksDB, with ever less memory (10 GB of disk, some 10 minutes)
 bench-big-state: guests rocksdb
 	$(CARGO) build --release --locked -p tidemill --features rocksdb
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- big-state --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench-big-state

@@ -12,6 +12,7 @@ use tidemill::runtime::history::Record;
 use self::data::{AFTER, FILES, Size};
 use self::watch::{Seen, watch};
 use super::job::Run;
+use super::median;
 
 /// What to run.
 #[derive(Args, Debug)]
@@ -78,7 +79,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 #[expect(clippy::print_stdout, reason = "this is what the bench is for")]
 fn print_head() {
     println!(
-        "{:>8} {:>11} {:>12} {:>13} {:>10} {:>12} {:>17} {:>12} {:>20} {:>11}",
+        "{:>8} {:>11} {:>12} {:>13} {:>10} {:>12} {:>17} {:>12} {:>20} {:>18}",
         "ratio",
         "memory MiB",
         "load keys/s",
@@ -88,7 +89,7 @@ fn print_head() {
         "peak memory MiB",
         "checkpoints",
         "new of all MiB each",
-        "stopped ms"
+        "stopped ms, most"
     );
 }
 
@@ -97,10 +98,11 @@ fn print_row(ratio: f64, budget: u64, seen: &Seen, first: f64) {
     let count = seen.checkpoints.len().max(1) as u64;
     let mean = |of: fn(&Record) -> u64| seen.checkpoints.iter().map(of).sum::<u64>() / count;
     let (new, full) = (mean(|record| record.uploaded_bytes), mean(|record| record.bytes));
-    let stopped = seen.checkpoints.iter().map(Record::stopped_us).max().unwrap_or(0);
+    let stopped: Vec<f64> = seen.checkpoints.iter().map(|record| record.stopped_us() as f64 / 1e3).collect();
+    let most = stopped.iter().copied().fold(0.0, f64::max);
     let part = seen.update_rate / first;
     println!(
-        "{ratio:>8} {:>11} {:>12.0} {:>13.0} {:>9.0}% {:>12.2} {:>17} {:>12} {:>10} of {:>6} {:>11.1}",
+        "{ratio:>8} {:>11} {:>12.0} {:>13.0} {:>9.0}% {:>12.2} {:>17} {:>12} {:>10} of {:>6} {:>11.1} {:>6.1}",
         budget >> 20,
         seen.load_rate,
         seen.update_rate,
@@ -110,7 +112,8 @@ fn print_row(ratio: f64, budget: u64, seen: &Seen, first: f64) {
         seen.checkpoints.len(),
         new >> 20,
         full >> 20,
-        stopped as f64 / 1e3
+        median(stopped),
+        most
     );
     if seen.memory_peak > budget + BEYOND {
         println!("  over its memory by more than {} MiB", BEYOND >> 20);
