@@ -27,24 +27,28 @@ test: guests rocksdb lint $(PYTHON)
 	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --locked
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
 
-## make soak        1,000 SIGKILLs, a long simulation, ten million changed answers, thousands of random programs
-soak: build guests $(PYTHON)
+## make soak        1,500 SIGKILLs, a long simulation, ten million changed answers, thousands of random programs
+soak: build guests rocksdb $(PYTHON)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) TIDEMILL_KILLS=1000 TIDEMILL_SEEDS=20000 TIDEMILL_ANSWERS=10000000 TIDEMILL_PROGRAMS=10000 \
 	  $(CARGO) test --release --locked -p tidemill-tests --test kills --test simulation --test answers --test programs -- --nocapture
+	$(if $(FEATURES),$(CARGO) build --release --locked -p tidemill --features rocksdb)
+	$(if $(FEATURES),TIDEMILL_PYTHON=$(abspath $(PYTHON)) TIDEMILL_KILLS=500 TIDEMILL_SEEDS=50 $(CARGO) test --release --locked -p tidemill-tests $(FEATURES) --test rocksdb --test round_trips -- --nocapture kills state_stays)
 
 ## make mutants     breaks the engine in a thousand places, and shows which of them no test notices
 mutants:
 	scripts/mutants.sh
 
-## make bench       the cost of the WebAssembly boundary, and the whole job
+## make bench       the cost of the WebAssembly boundary, the whole job, and restores
 bench: build guests $(PYTHON)
 	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- boundary
 	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench
+	$(CARGO) run --release --locked -p tidemill-tests --bin bench -- restore --work target/bench-restore
 
-## make bench-rocksdb  the whole job on RocksDB and in memory, in alternation (builds RocksDB: some 20 minutes; needs g++ and libclang)
+## make bench-rocksdb  the whole job on RocksDB and in memory, in alternation, and restores (builds RocksDB: some 20 minutes; needs g++ and libclang)
 bench-rocksdb: guests rocksdb $(PYTHON)
 	$(CARGO) build --release --locked -p tidemill --features rocksdb
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench --backends memory,rocksdb
+	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- restore --work target/bench-restore
 
 ## make bench-big-state  ten million keys with a timer each on RocksDB, with ever less memory (10 GB of disk, some 10 minutes)
 bench-big-state: guests rocksdb

@@ -1,11 +1,14 @@
 //! The machine's file system. Errors keep the kind that the operating system gave and say what was done to which path.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Kind;
 use tidemill_core::disk::{Disk, DiskFile};
+
+/// How much of a file is read at once where it is read part by part.
+const PART: usize = 1 << 20;
 
 /// The file system of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +22,25 @@ impl Disk for RealDisk {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         fs::read(path).map_err(|error| about("read", path, &error))
+    }
+
+    fn read_parts(&self, path: &Path, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let failed = |error| about("read", path, &error);
+        let (mut file, mut part) = (File::open(path).map_err(failed)?, vec![0; PART]);
+        loop {
+            let read = match file.read(&mut part) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.map_err(failed)?,
+            };
+            match part.get(..read).filter(|bytes| !bytes.is_empty()) {
+                Some(bytes) => each(bytes)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to).map_err(|error| about("link", from, &error))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -143,6 +165,14 @@ mod tests {
         assert_eq!(RealDisk.list(&dir).unwrap(), [dir.join("one"), dir.join("two")]);
         RealDisk.rename(&dir.join("two"), &dir.join("three")).unwrap();
         assert_eq!(RealDisk.read(&dir.join("three")).unwrap(), b"hello world");
+        let mut parts = Vec::new();
+        RealDisk.link(&dir.join("three"), &dir.join("four")).unwrap();
+        let keep = |part: &[u8]| {
+            parts.extend_from_slice(part);
+            Ok(())
+        };
+        RealDisk.read_parts(&dir.join("four"), &mut { keep }).unwrap();
+        assert_eq!(parts, b"hello world");
         RealDisk.remove(&dir.join("three")).unwrap();
         RealDisk.remove(&dir.join("three")).unwrap();
         RealDisk.remove_dir(&dir).unwrap();

@@ -200,13 +200,18 @@ impl Workplace {
     /// # Panics
     /// It does not end.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    #[expect(clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "a test cannot go on, and must not for ever")]
     pub fn finish(&self, mut child: Child) -> Ended {
-        let mut status = None;
-        wait_until("the program ends", || {
+        let (mut status, begin) = (None, Instant::now());
+        while status.is_none() {
+            if begin.elapsed() > PATIENCE {
+                // It would go on for ever, and fill the disk.
+                _ = child.kill();
+                panic!("waited too long until the program ends: {}", fs::read_to_string(self.path("stderr.log")).unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_millis(2));
             status = child.try_wait().expect("a child");
-            status.is_some()
-        });
+        }
         let read = |name: &str| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned();
         Ended { status: status.expect("an end"), stdout: read("stdout.log"), stderr: read("stderr.log") }
     }

@@ -8,3 +8,5 @@ pub mod native;
 pub mod program;
 pub mod sim;
 pub mod sim_disk;
+pub mod small_disk;
+pub mod stored;

@@ -3,38 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::Write;
 use std::process::Command;
 
 use tidemill_tests::cli::{Workplace, wait_until};
+use tidemill_tests::small_disk::SmallDisk;
 
 const SLOW: &str = "sources.pos-baskets.max_rate=8000";
 const CHECKPOINTS: &str = "tidemill-data/stock-out/checkpoints";
-
-/// A small disk of its own under a folder, taken away at the end.
-struct SmallDisk(std::path::PathBuf);
-
-impl SmallDisk {
-    /// `None` where this user may not mount.
-    fn mount(place: &Workplace, name: &str, size: &str) -> Option<Self> {
-        let path = place.path(name);
-        fs::create_dir_all(&path).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&path).status();
-        mounted.is_ok_and(|status| status.success()).then_some(Self(path))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-/// Past what holds back the output of tests that pass.
-fn say_it_is_left_out() {
-    let text = "SKIPPED: this user may not mount a small disk, so no real disk was full; the tests with a limit on file sizes ran";
-    _ = writeln!(std::io::stderr(), "\n{text}\n");
-}
 
 #[test]
 fn a_limit_on_file_sizes_stops_the_job_with_an_error_and_without_it_the_job_goes_on() {
@@ -63,19 +38,15 @@ fn a_job_restarts_until_its_files_may_grow() {
 fn a_full_disk_stops_the_job_with_an_error_and_space_lets_it_go_on() {
     for full in ["tidemill-data", "out"] {
         let place = Workplace::larkspur();
-        let Some(disk) = SmallDisk::mount(&place, full, "12m") else {
-            return say_it_is_left_out();
-        };
-        let filler = disk.0.join("filler");
+        let Some(disk) = SmallDisk::mount(&place, full, "12m") else { return };
         let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", "restart.strategy=none"]);
         wait_until("something is committed", || !place.visible("out/alerts").is_empty());
-        // Everything that is left, byte by byte at the end.
-        _ = Command::new("dd").arg("if=/dev/zero").arg(format!("of={}", filler.display())).args(["bs=4k"]).output();
+        disk.fill();
         let ended = place.finish(child);
         ended.expect(1, &["No space left on device", full]);
         let before = place.visible("out/alerts").len();
         assert!(before < 9_833);
-        fs::remove_file(&filler).unwrap();
+        disk.free();
         place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint", "finished"]);
         place.check_with_oracle();
         drop(disk);
@@ -85,15 +56,12 @@ fn a_full_disk_stops_the_job_with_an_error_and_space_lets_it_go_on() {
 /// Fills a disk while the job runs with these options, frees it when the log says this, and lets the job finish by itself.
 fn goes_on_when_space_is_free(full: &str, options: &[&str], said: &str) {
     let place = Workplace::larkspur();
-    let Some(disk) = SmallDisk::mount(&place, full, "12m") else {
-        return say_it_is_left_out();
-    };
-    let filler = disk.0.join("filler");
+    let Some(disk) = SmallDisk::mount(&place, full, "12m") else { return };
     let child = place.start(&[&["run", "job.yaml", "--set", SLOW], options].concat());
     wait_until("something is committed", || !place.visible("out/alerts").is_empty());
-    _ = Command::new("dd").arg("if=/dev/zero").arg(format!("of={}", filler.display())).args(["bs=4k"]).output();
+    disk.fill();
     wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains(said));
-    fs::remove_file(&filler).unwrap();
+    disk.free();
     place.finish(child).expect(0, &["No space left on device", "finished"]);
     place.check_with_oracle();
     drop(disk);

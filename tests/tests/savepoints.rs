@@ -236,3 +236,79 @@ fn a_checkpoint_that_took_the_id_of_a_savepoint_is_not_written_over() {
     place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint 1", "finished"]);
     place.check_with_oracle();
 }
+
+/// The hidden parts of the job's alerts that have rows.
+fn hidden(place: &Workplace) -> usize {
+    let names = place.names("out/alerts").into_iter().filter(|name| name.starts_with(".part-"));
+    names.filter(|name| fs::metadata(place.path("out/alerts").join(name)).is_ok_and(|meta| meta.len() > 0)).count()
+}
+
+#[test]
+fn a_savepoint_whose_output_was_removed_since_is_refused_and_the_job_goes_on() {
+    let place = Workplace::larkspur();
+    let rare = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2000", "--set", "checkpoints.interval=1h"];
+    let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
+    let mut child = place.start(&rare);
+    wait_until("some output is written", || hidden(&place) > 0);
+    assert!(place.command(&["stop", "job.yaml"]).status().unwrap().success());
+    place.finish(child).expect(0, &["stopped at checkpoint 1"]);
+    child = place.start(&rare);
+    wait_until("more output is written", || hidden(&place) > 0);
+    assert!(place.command(&["savepoint", "create", "job.yaml", "sp"]).status().unwrap().success());
+    for _ in 0..2 {
+        signal(&child, "-KILL");
+        child.wait().unwrap();
+        // The second life removes the hidden output of the first one, to write it again.
+        child = place.start(&rare);
+        wait_until("the job runs again", runs);
+    }
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    let before = place.names(&format!("{DATA}/checkpoints"));
+    let said = ["part(s) of output for sink alerts-file", "they are gone", "from checkpoint 1", "--new-incarnation"];
+    place.run(&["run", "job.yaml", "--from", "sp"]).expect(2, &said);
+    assert_eq!(place.names(&format!("{DATA}/checkpoints")), before);
+    place.run(&["run", "job.yaml", "--from", "sp", "--new-incarnation", "--data-dir", "other"]).expect(0, &["begins without that output"]);
+    // The parts of the second incarnation have its number in front.
+    for folder in ["out/alerts", "out/late"] {
+        for name in place.names(folder).into_iter().filter(|name| name.matches('-').count() == 3) {
+            fs::remove_file(place.path(folder).join(name)).unwrap();
+        }
+    }
+    place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint 1", "finished"]);
+    place.check_with_oracle();
+}
+
+#[test]
+fn a_savepoint_of_another_job_begins_a_new_incarnation_or_nothing() {
+    let place = stopped_half_way(&[]);
+    let other = ["run", "job.yaml", "--set", "name=other", "--from", "sp"];
+    place.run(&other).expect(2, &["is of job stock-out, not of other", "--new-incarnation"]);
+    assert!(!place.names("tidemill-data/other/checkpoints").iter().any(|name| name.starts_with("chk-")));
+    place.run(&[&other[..], &["--new-incarnation"]].concat()).expect(0, &["took over savepoint", "finished"]);
+}
+
+#[test]
+#[cfg(feature = "rocksdb")]
+fn savepoints_of_state_in_files_are_whole_and_any_backend_goes_on_from_them() {
+    let place = Workplace::larkspur();
+    let rocksdb = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
+    let child = place.start(&[&["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2500"][..], &rocksdb].concat());
+    wait_until("some of the alerts are there", || place.visible("out/alerts").len() > 1_500);
+    assert!(place.command(&["savepoint", "create", "job.yaml", "plain"]).status().unwrap().success());
+    let rescale = place.command(&["rescale", "job.yaml", "--parallelism", "3", "--savepoint", "between"]).output().unwrap();
+    assert!(rescale.status.success(), "{rescale:?}");
+    assert!(place.command(&["stop", "job.yaml", "--savepoint", "sp"]).status().unwrap().success());
+    place.finish(child).expect(0, &["stopped"]);
+    let id = inspect(&place, "sp")["checkpoint"].as_u64().unwrap();
+    place.run(&["savepoint", "diff", "sp", &format!("{DATA}/checkpoints/chk-{id}")]).expect(0, &["the two hold the same"]);
+    for (path, workers) in [("plain", 2), ("between", 2), ("sp", 3)] {
+        let contents = inspect(&place, path);
+        assert!(contents["parallelism"] == workers && number(&contents, "stock-out", "keys") > 5_000, "{contents}");
+        let states = place.names(path).into_iter().filter(|name| name.starts_with("worker-")).count();
+        assert!(states == workers && place.names(path).len() <= states + 2, "{:?}", place.names(path));
+    }
+    fs::remove_dir_all(place.path(DATA)).unwrap();
+    place.run(&["run", "job.yaml", "--from", "sp", "--parallelism", "1"]).expect(0, &["took over savepoint", "finished"]);
+    place.check_with_oracle();
+}

@@ -1,5 +1,5 @@
-//! Whole jobs under a seeded scheduler, through power cuts, kills, stops, rescales and a disk that tears and refuses writes. A failing seed
-//! is printed; `TIDEMILL_SEED=n` replays it, `TIDEMILL_SEEDS=n` runs more.
+//! Whole jobs under a seeded scheduler, through power cuts, kills, stops, rescales, savepoints and a disk that tears and refuses writes. A
+//! failing seed is printed; `TIDEMILL_SEED=n` replays it, `TIDEMILL_SEEDS=n` runs more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +33,9 @@ fn every_schedule_gives_the_answer_once() {
             assert!(PHASES.iter().all(|phase| by_phase.contains_key(phase)), "a phase saw no {name}: {by_phase:?}");
         }
         let others = [counts.failed_calls, counts.stops, counts.rescales, counts.starts_over, counts.checkpoints.failed];
+        let saving =
+            [counts.with_files, counts.rescaled, counts.savepoints, counts.taken_over, counts.gone, counts.incarnations, counts.drains];
+        assert!(!saving.contains(&0), "{counts:?}");
         assert!(!counts.failures.is_empty() && !others.contains(&0), "{counts:?}");
     }
 }

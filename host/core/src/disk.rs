@@ -16,6 +16,21 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The operating system's.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// Reads a whole file part by part, so that it may be larger than memory.
+    ///
+    /// # Errors
+    /// The operating system's, or that of `each`.
+    fn read_parts(&self, path: &Path, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        each(&self.read(path)?)
+    }
+    /// Gives a file, which nobody changes any more, a second name: a path of this machine, whose file system may be another.
+    ///
+    /// # Errors
+    /// The operating system's. Then the file must be copied.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Renames a file within a folder, replacing what has the name.
     ///
     /// # Errors

@@ -41,6 +41,16 @@ pub trait Sink: Send + Sync {
         self.commit(committables)
     }
 
+    /// Which of these committables, by their indexes, can no longer be committed because what they describe is not there, neither committed
+    /// nor to be committed. Changes nothing.
+    ///
+    /// # Errors
+    /// The target cannot be looked into.
+    fn gone(&self, committables: &[Committable]) -> Result<Vec<usize>> {
+        let _ = committables;
+        Ok(Vec::new())
+    }
+
     /// Removes what earlier attempts left behind, of any subtask. Called after the commits of the restored checkpoint.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod checkpoints;
 mod component;
 mod new;
 mod plan;
+mod rescale;
 mod run;
 mod savepoint;
 mod stop;
@@ -58,6 +59,8 @@ enum Command {
     Test(test::Options),
     /// Stop a running job at a checkpoint
     Stop(stop::Options),
+    /// Give a running job another number of workers
+    Rescale(rescale::Options),
     /// Show what became of a job's checkpoints: duration, size, how long they held up its workers
     Checkpoints(checkpoints::Options),
     /// Take savepoints, and look into them
@@ -91,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Run(options) => run::run(options, &terminal).map(|()| ExitCode::SUCCESS),
         Command::Validate(options) => validate::validate(options).map(|()| ExitCode::SUCCESS),
         Command::Stop(options) => stop::stop(options).map(|()| ExitCode::SUCCESS),
+        Command::Rescale(options) => rescale::rescale(options).map(|()| ExitCode::SUCCESS),
         Command::Checkpoints(options) => checkpoints::checkpoints(options).map(|()| ExitCode::SUCCESS),
         Command::Savepoint(command) => savepoint::run(command),
         Command::Plan(options) => plan::plan(options),

@@ -12,7 +12,7 @@ use tidemill_core::{Error, Result};
 
 use super::numbers::{bytes, count, time};
 use super::print;
-use super::stop::JobFolder;
+use super::stop::{JobFolder, TriggerId, other_request};
 use crate::disk::RealDisk;
 use crate::runtime::control::Granted;
 use crate::runtime::socket::{Ask, ask};
@@ -43,6 +43,8 @@ pub(super) struct Create {
     /// The folder of the job
     #[arg(long, alias = "job-dir", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    trigger: TriggerId,
 }
 
 #[derive(Debug, Args)]
@@ -104,9 +106,9 @@ fn create(options: &Create) -> Result<()> {
         _ => return Err(Error::config("name the job spec and then the savepoint's folder, or --data-dir and the savepoint's folder")),
     };
     let path = absolute(path)?;
-    if let Granted::Saved(id) = ask(&job.dir()?, &Ask::Savepoint { path: path.clone() })? {
-        print(&format!("savepoint {id} is in {}\n", path.display()));
-    }
+    let reply = ask(&job.dir()?, &Ask::Savepoint { path: path.clone(), trigger: options.trigger.id.clone() })?;
+    let Granted::Saved(id) = reply.granted else { return Err(other_request()) };
+    print(&format!("savepoint {id} is in {}\n", reply.savepoint.unwrap_or(path).display()));
     Ok(())
 }
 

@@ -1,15 +1,19 @@
 //! `tidemill stop`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Result};
 
 use super::print;
 use super::savepoint::absolute;
-use crate::runtime::control::Granted;
+use crate::disk::RealDisk;
+use crate::runtime::control::{Granted, Reply};
 use crate::runtime::socket::{Ask, ask};
 use crate::spec;
+use crate::store::savepoint::Saved;
 
 /// Which job is meant.
 #[derive(Debug, Args)]
@@ -53,15 +57,47 @@ pub(super) struct Options {
     /// End all event time first, so that every event-time timer fires: only to stop for good
     #[arg(long)]
     drain: bool,
+    #[command(flatten)]
+    trigger: TriggerId,
+}
+
+/// What the request is called.
+#[derive(Debug, Args)]
+pub(super) struct TriggerId {
+    /// A name for this request: given once more, after the answer was lost, it brings the same answer and no second savepoint
+    #[arg(long = "trigger-id", value_name = "ID")]
+    pub(super) id: Option<String>,
 }
 
 pub(super) fn stop(options: &Options) -> Result<()> {
     let savepoint = options.savepoint.as_deref().map(absolute).transpose()?;
-    let granted = ask(&options.job.dir()?, &Ask::Stop { savepoint: savepoint.clone(), drain: options.drain })?;
-    let saved = savepoint.map_or_else(String::new, |path| format!("; the savepoint is in {}", path.display()));
-    print(&match granted {
-        Granted::Stopped(id) | Granted::Saved(id) => format!("the job has stopped at checkpoint {id}{saved}\n"),
+    let trigger = options.trigger.id.clone();
+    let asked = ask(&options.job.dir()?, &Ask::Stop { savepoint: savepoint.clone(), drain: options.drain, trigger: trigger.clone() });
+    let reply = asked.or_else(|error| answered_before(savepoint, trigger).ok_or(error))?;
+    let saved = shown(reply.savepoint.as_deref());
+    print(&match reply.granted {
         Granted::Finished(id) => format!("the job had come to its end, with checkpoint {id}{saved}\n"),
+        Granted::Stopped(id) => format!("the job has stopped at checkpoint {id}{saved}\n"),
+        Granted::Saved(_) | Granted::Rescaled(_) => return Err(other_request()),
     });
     Ok(())
+}
+
+/// The answer is that to something else.
+pub(super) fn other_request() -> Error {
+    Error::config("this trigger id was given to a request of another kind before: give this one an id of its own")
+}
+
+/// Where the savepoint is, for the end of a sentence.
+pub(super) fn shown(savepoint: Option<&Path>) -> String {
+    savepoint.map_or_else(String::new, |path| format!("; the savepoint is in {}", path.display()))
+}
+
+/// The answer of a job that has stopped for the same request before, so that nobody is there to give it again: the savepoint has the name of
+/// the request, and its output is committed.
+fn answered_before(savepoint: Option<PathBuf>, trigger: Option<String>) -> Option<Reply> {
+    let (path, disk): (PathBuf, Arc<dyn Disk>) = (savepoint?, Arc::new(RealDisk));
+    let checkpoint = Saved::of_trigger(&disk, &path, &trigger?)?;
+    let committed = Saved::open(disk, &path).and_then(|saved| saved.is_committed()).ok()?;
+    committed.then_some(Reply { granted: Granted::Stopped(checkpoint), savepoint: Some(path) })
 }

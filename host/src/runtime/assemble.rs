@@ -26,6 +26,7 @@ use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory};
 use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{self, Alignment, JobSpec, Ttl};
 use crate::spec::plan::{Edge, MAIN, Output, Part, Plan, bind};
+use crate::state;
 
 /// How many elements a queue between two subtasks holds: a few batches, so that a barrier is never far behind.
 const QUEUE_CAPACITY: usize = 4;
@@ -138,6 +139,7 @@ impl<'a> Assembly<'a> {
             sinks: Vec::new(),
             operators: Vec::new(),
             backend: Arc::new(MemoryBackend),
+            open_stored: state::stored,
             checkpoints: checkpoint::Options {
                 interval: millis(checkpoints.interval),
                 timeout: millis(checkpoints.timeout),

@@ -21,6 +21,7 @@ use super::job::Job;
 use super::progress::CheckpointProgress;
 use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
+use super::waiting::Waiting;
 use crate::clock::{Clock, since_start};
 
 /// How often the coordinator looks at the clock and the user's wishes.
@@ -60,9 +61,11 @@ pub(super) struct Attempt<'a> {
     splits: Vec<Vec<tidemill_core::source::Split>>,
     next_discovery: Timestamp,
     stopping: bool,
-    /// Savepoints that are wanted, and the stop, in the order in which they were asked for; the first may be under way.
+    /// Savepoints that are wanted, and the stop (or rescale), in the order in which they were asked for; the first may be under way.
     savepoints: VecDeque<Request>,
     stop: Option<Request>,
+    /// When the sources were told to stop.
+    stopped_reading: Option<Timestamp>,
     under_way: Option<UnderWay>,
     /// When the barrier had passed a worker, last.
     last_barrier: Timestamp,
@@ -110,6 +113,7 @@ impl<'a> Attempt<'a> {
             stopping: false,
             savepoints: VecDeque::new(),
             stop: None,
+            stopped_reading: None,
             under_way: None,
             last_barrier: now,
             saved_at: None,
@@ -129,7 +133,10 @@ impl<'a> Attempt<'a> {
                 self.stopping = true;
                 self.event(Event::Stop, now, gauge);
             }
-            while let Some(request) = control.next() {
+            // While the job is being rescaled they wait for the workers to come.
+            while !self.is_rescaling()
+                && let Some(request) = control.next()
+            {
                 self.take(request, now, gauge);
             }
             self.event(Event::Tick, now, gauge);
@@ -169,7 +176,32 @@ impl<'a> Attempt<'a> {
                 self.stop = Some(request);
                 self.event(if drain { Event::Drain } else { Event::Stop }, now, gauge);
             }
+            Wish::Rescale { parallelism, .. } => match self.refuses(parallelism) {
+                Some(reason) => request.answer(Err(Error::config(reason))),
+                None => {
+                    self.stopping = true;
+                    self.stop = Some(request);
+                    self.event(Event::Stop, now, gauge);
+                }
+            },
         }
+    }
+
+    /// Why the job cannot have so many workers.
+    fn refuses(&self, parallelism: u32) -> Option<String> {
+        let (now, max) = (self.job.parallelism, self.job.graph.max_parallelism);
+        match parallelism {
+            0 => Some("a job needs at least one worker, so its parallelism cannot be 0".to_owned()),
+            wanted if wanted > max => Some(format!(
+                "parallelism {wanted} is more than the max_parallelism {max} of the job, which is fixed by its first checkpoint"
+            )),
+            wanted if wanted == now => Some(format!("the job has parallelism {now} already")),
+            _ => None,
+        }
+    }
+
+    fn is_rescaling(&self) -> bool {
+        self.stop.as_ref().is_some_and(|request| matches!(request.wish, Wish::Rescale { .. }))
     }
 
     /// Asks the workers once more, so that the summary is complete.
@@ -237,6 +269,9 @@ impl<'a> Attempt<'a> {
     fn perform(&mut self, action: Action, now: Timestamp) {
         match action {
             Action::Trigger(barrier) => {
+                if barrier.stop {
+                    self.stopped_reading.get_or_insert(now);
+                }
                 let kind = if barrier.savepoint { Kind::Savepoint } else { Kind::Checkpoint };
                 self.under_way = Some(UnderWay { checkpoint: barrier.checkpoint, kind, began: self.clock.now(), started: now });
                 self.save(barrier);
@@ -266,15 +301,16 @@ impl<'a> Attempt<'a> {
     fn save(&mut self, barrier: Barrier) {
         let Barrier { checkpoint, savepoint, stop, .. } = barrier;
         let request = if savepoint { self.savepoints.front() } else { self.stop.as_ref().filter(|_| stop) };
-        if let Some(Wish::Savepoint(folder) | Wish::Stop { savepoint: Some(folder), .. }) = request.map(|request| &request.wish) {
-            self.io.give(Task::Save { checkpoint, folder: folder.clone(), also_checkpoint: stop });
+        if let Some((request, folder)) = request.and_then(|request| Some((request, request.wish.folder()?))) {
+            let (folder, trigger) = (folder.clone(), request.trigger.clone());
+            self.io.give(Task::Save { checkpoint, folder, also_checkpoint: stop, trigger });
             self.saved_at = stop.then_some(checkpoint);
         }
     }
 
     fn answer_savepoint(&mut self, outcome: Result<Granted>) {
         if let Some(request) = self.savepoints.pop_front() {
-            request.answer(outcome);
+            request.answer_only(outcome);
         }
     }
 
@@ -296,7 +332,12 @@ impl<'a> Attempt<'a> {
 
     /// Those who still wait for an answer.
     pub(super) fn take_waiting(&mut self) -> Waiting {
-        Waiting { savepoints: std::mem::take(&mut self.savepoints), stop: self.stop.take(), saved_at: self.saved_at }
+        Waiting {
+            savepoints: std::mem::take(&mut self.savepoints),
+            stop: self.stop.take(),
+            saved_at: self.saved_at,
+            stopped_reading: self.stopped_reading,
+        }
     }
 
     /// Gives splits that have appeared to the workers in turn.
@@ -316,37 +357,5 @@ impl<'a> Attempt<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Those who wait for an answer when an attempt has ended.
-pub(super) struct Waiting {
-    savepoints: VecDeque<Request>,
-    stop: Option<Request>,
-    /// The checkpoint that the stop's savepoint is of.
-    saved_at: Option<u64>,
-}
-
-impl Waiting {
-    /// Tells them how it has ended.
-    pub(super) fn tell(self, end: &Result<End>) {
-        let first = |checkpoint: u64| Error::config(format!("the job came to its end first, with checkpoint {checkpoint}"));
-        let failed = |error: &Error| Error::new(error.kind(), format!("the job failed meanwhile: {}", error.chain()));
-        for request in self.savepoints {
-            request.answer(Err(match end {
-                Ok(End::Stopped(checkpoint) | End::Finished(checkpoint)) => first(*checkpoint),
-                Err(error) => failed(error),
-            }));
-        }
-        if let Some(request) = self.stop {
-            let saves = matches!(request.wish, Wish::Stop { savepoint: Some(_), .. });
-            let outcome = match end {
-                Ok(End::Stopped(checkpoint)) => Ok(Granted::Stopped(*checkpoint)),
-                Ok(End::Finished(checkpoint)) if !saves || self.saved_at == Some(*checkpoint) => Ok(Granted::Finished(*checkpoint)),
-                Ok(End::Finished(checkpoint)) => Err(first(*checkpoint)),
-                Err(error) => Err(failed(error)),
-            };
-            request.answer(outcome);
-        }
     }
 }

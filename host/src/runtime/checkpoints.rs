@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_core::checkpoint::Event;
 use tidemill_core::checkpoint::manifest::{
@@ -21,8 +22,8 @@ use super::doing::Doing;
 use super::history::{History, Verdict};
 use super::job::Job;
 use super::recovery::Recovered;
-use crate::store::CheckpointStore;
 use crate::store::savepoint::SavepointFolder;
+use crate::store::{CheckpointStore, shared_name};
 
 /// A step of a checkpoint, to be done in the order in which it was asked for.
 pub enum Task {
@@ -34,6 +35,8 @@ pub enum Task {
         folder: SavepointFolder,
         /// Whether it is also the job's newest checkpoint, as that of a stop is.
         also_checkpoint: bool,
+        /// What the client called its request for it.
+        trigger: String,
     },
     /// Make a worker's part durable.
     Persist(Box<WorkerSnapshot>),
@@ -89,18 +92,38 @@ pub struct Checkpoints {
     carried: Vec<(u32, Committable)>,
     /// The checkpoint that was stored last.
     stored: Option<Manifest>,
-    /// The shared files that are there, by their paths: they are not copied again.
+    /// The shared files that are there, by their contents: they are not copied again.
     shared: BTreeMap<String, StoredFile>,
     /// Savepoints that are being taken.
     savepoints: BTreeMap<u64, Savepoint>,
     history: History,
     doing: Doing,
+    given_up: GivenUp,
+}
+
+/// Up to which checkpoint all that have not been stored are given up: what of them still waits to be written need not be. Clones are of the
+/// same.
+#[derive(Clone, Debug, Default)]
+pub struct GivenUp(Arc<AtomicU64>);
+
+impl GivenUp {
+    /// Gives a checkpoint up, and all before it.
+    pub fn give_up(&self, checkpoint: u64) {
+        self.0.fetch_max(checkpoint, Ordering::Relaxed);
+    }
+
+    fn has(&self, checkpoint: u64) -> bool {
+        checkpoint <= self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Where a savepoint goes, and whether it is a checkpoint too.
 struct Savepoint {
     folder: SavepointFolder,
     also_checkpoint: bool,
+    trigger: String,
+    /// Its state files, if it is a checkpoint too, which has files of its own.
+    files: Vec<StateFile>,
 }
 
 /// One worker's part of a checkpoint, durable.
@@ -127,6 +150,8 @@ impl Checkpoints {
             end_of_input: false,
             records_in: recovered.records_in,
             savepoint: false,
+            previous: Some(recovered.previous.clone()),
+            trigger: None,
             restored: None,
             files: Vec::new(),
             databases: Vec::new(),
@@ -143,10 +168,11 @@ impl Checkpoints {
             parts: BTreeMap::new(),
             carried: Vec::new(),
             stored: None,
-            shared: BTreeMap::new(),
+            shared: recovered.shared.iter().filter_map(|file| Some((shared_name(file)?.to_owned(), file.clone()))).collect(),
             savepoints: BTreeMap::new(),
             history: History::new(job),
             doing: Doing::default(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -175,10 +201,16 @@ impl Checkpoints {
         &self.doing
     }
 
+    /// Tells it of checkpoints that are given up, whatever it is doing.
+    #[must_use]
+    pub fn given_up(&self) -> &GivenUp {
+        &self.given_up
+    }
+
     fn perform_task(&mut self, task: Task, now: Timestamp) -> Result<Option<Event>> {
         match task {
-            Task::Save { checkpoint, folder, also_checkpoint } => {
-                self.savepoints.insert(checkpoint, Savepoint { folder, also_checkpoint });
+            Task::Save { checkpoint, folder, also_checkpoint, trigger } => {
+                self.savepoints.insert(checkpoint, Savepoint { folder, also_checkpoint, trigger, files: Vec::new() });
                 Ok(None)
             }
             Task::Persist(snapshot) => {
@@ -221,17 +253,13 @@ impl Checkpoints {
         for job in std::mem::take(&mut snapshot.jobs) {
             job()?;
         }
-        let state = snapshot.state();
+        if self.given_up.has(checkpoint) {
+            // A slow disk would fall further and further behind.
+            self.carried.extend(snapshot.committables);
+            return Ok(());
+        }
         // Kept even if the state cannot be written: the next checkpoint commits them.
-        let written = match self.savepoints.get(&checkpoint) {
-            Some(Savepoint { folder, also_checkpoint: false }) => folder.write_state(snapshot.worker, &state),
-            _ => self.store.write_state(checkpoint, snapshot.worker, &state),
-        };
-        let frozen = std::mem::take(&mut snapshot.frozen);
-        let written = written.and_then(|file| {
-            self.history.uploaded(checkpoint, file.bytes);
-            Ok((file, self.store_databases(checkpoint, snapshot.worker, frozen)?))
-        });
+        let written = self.write_state(&mut snapshot);
         match written {
             Ok((file, databases)) => {
                 self.history.stored(checkpoint, snapshot.worker, &snapshot.tasks, file.bytes, &databases);
@@ -245,6 +273,26 @@ impl Checkpoints {
                 Err(error)
             }
         }
+    }
+
+    /// Writes a worker's state: that of a savepoint whole, in a file that any backend can read; that of a checkpoint as it comes.
+    ///
+    /// # Errors
+    /// A file did not become durable.
+    fn write_state(&mut self, snapshot: &mut WorkerSnapshot) -> Result<(StateFile, Vec<StoredDatabase>)> {
+        let (checkpoint, worker) = (snapshot.checkpoint, snapshot.worker);
+        if let Some(savepoint) = self.savepoints.get_mut(&checkpoint) {
+            let file = savepoint.folder.stream_state(worker, &mut |out| snapshot.write(true, out))?;
+            self.history.uploaded(checkpoint, file.bytes);
+            if !savepoint.also_checkpoint {
+                return Ok((file, Vec::new()));
+            }
+            savepoint.files.push(file);
+        }
+        let file = self.store.stream_state(checkpoint, worker, &mut |out| snapshot.write(false, out))?;
+        self.history.uploaded(checkpoint, file.bytes);
+        let frozen = std::mem::take(&mut snapshot.frozen);
+        Ok((file, self.store_databases(checkpoint, worker, frozen)?))
     }
 
     /// Stores the files of frozen state that are not stored yet. What fails amid it is removed when the checkpoint is discarded.
@@ -279,8 +327,11 @@ impl Checkpoints {
     /// Removes the shared files that no checkpoint needs, neither a complete one nor one under way.
     fn clean_shared(&mut self) -> Result<()> {
         let under_way = self.parts.values().flatten().flat_map(|part| &part.databases).flat_map(|database| &database.files);
-        let kept = self.store.clean_shared(under_way.map(|file| file.path.clone()).collect())?;
-        self.shared.retain(|_, file| kept.contains(&file.path));
+        let under_way = under_way.map(|file| file.path.clone()).collect();
+        // What a cleaning has removed that then failed is not known: all is stored anew then.
+        let shared = std::mem::take(&mut self.shared);
+        let kept = self.store.clean_shared(under_way)?;
+        self.shared = shared.into_iter().filter(|(_, file)| kept.contains(&file.path)).collect();
         Ok(())
     }
 
@@ -316,15 +367,16 @@ impl Checkpoints {
                 sink.committables.push(committable.clone());
             }
         }
-        if let Some(Savepoint { folder, also_checkpoint }) = self.savepoints.get(&checkpoint) {
-            save(&self.store, folder, &manifest, *also_checkpoint)?;
-            if !also_checkpoint {
+        if let Some(savepoint) = self.savepoints.get(&checkpoint) {
+            savepoint.complete(&manifest)?;
+            if !savepoint.also_checkpoint {
                 // What it has not committed stays with the next checkpoint.
                 self.savepoints.remove(&checkpoint);
                 return Ok(());
             }
         }
         self.store.write_manifest(&manifest)?;
+        self.template.previous = Some(manifest.as_previous()?);
         self.carried.clear();
         self.stored = Some(manifest);
         Ok(())
@@ -357,7 +409,7 @@ impl Checkpoints {
             }
         }
         match self.savepoints.remove(&checkpoint) {
-            Some(Savepoint { folder, also_checkpoint: false }) => folder.discard(),
+            Some(Savepoint { folder, also_checkpoint: false, .. }) => folder.discard(),
             Some(Savepoint { folder, .. }) => folder.discard().and_then(|()| self.store.discard(checkpoint)),
             None => self.store.discard(checkpoint),
         }?;
@@ -373,14 +425,17 @@ impl Checkpoints {
     }
 }
 
-/// Completes a savepoint. The files of one that is a checkpoint too are copied; those of another are there already.
-fn save(store: &CheckpointStore, folder: &SavepointFolder, manifest: &Manifest, also_checkpoint: bool) -> Result<()> {
-    let mut manifest = Manifest { savepoint: true, ..manifest.clone() };
-    if also_checkpoint {
-        let copy = |file: &StateFile| folder.write_state(file.worker, &store.read_state(file)?);
-        manifest.files = manifest.files.iter().map(copy).collect::<Result<_>>()?;
+impl Savepoint {
+    /// Writes its manifest: all else is there.
+    fn complete(&self, manifest: &Manifest) -> Result<()> {
+        let mut manifest = Manifest { savepoint: true, trigger: Some(self.trigger.clone()), ..manifest.clone() };
+        if self.also_checkpoint {
+            manifest.databases.clear();
+            manifest.files.clone_from(&self.files);
+            manifest.files.sort_by_key(|file| file.worker);
+        }
+        self.folder.write_manifest(&manifest)
     }
-    folder.write_manifest(&manifest)
 }
 
 /// A storage error fails the checkpoint, which the spec may tolerate; any other fails the job.

@@ -1,12 +1,14 @@
 //! What the user wants of a running job, asked by signals or through the control socket.
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_core::{Error, Result};
 
+use super::triggers::Triggers;
 use crate::store::savepoint::SavepointFolder;
 
 /// The user's wishes, shared with signal handlers and the control socket.
@@ -14,6 +16,7 @@ use crate::store::savepoint::SavepointFolder;
 pub struct Control {
     stop: Arc<AtomicBool>,
     requests: Arc<Mutex<VecDeque<Request>>>,
+    triggers: Arc<Mutex<Triggers>>,
 }
 
 /// What a request asks for.
@@ -27,6 +30,13 @@ pub enum Wish {
         /// Whether all event time ends first, for good.
         drain: bool,
     },
+    /// A stop at a checkpoint, from which the job goes on at once with another number of workers.
+    Rescale {
+        /// How many.
+        parallelism: u32,
+        /// A savepoint of the checkpoint, if one is wanted.
+        savepoint: Option<SavepointFolder>,
+    },
 }
 
 /// A wish that has been granted.
@@ -38,13 +48,42 @@ pub enum Granted {
     Stopped(u64),
     /// The job had come to its end, with this checkpoint.
     Finished(u64),
+    /// The job goes on with another number of workers.
+    Rescaled(Rescaled),
+}
+
+/// How a rescale went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rescaled {
+    /// The checkpoint from which the new workers go on.
+    pub checkpoint: u64,
+    /// How many workers there were.
+    pub from: u32,
+    /// How many there are.
+    pub to: u32,
+    /// For how long no worker read anything, in milliseconds.
+    pub pause: u64,
+    /// How many the job spec or the command line asked for when the process began.
+    pub asked: u32,
+}
+
+/// What is told to the one who asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// What came of it.
+    pub granted: Granted,
+    /// Where the savepoint is, if one was wanted. A request whose trigger id was given before hears of that request's.
+    pub savepoint: Option<PathBuf>,
 }
 
 /// A wish, and whom to tell what came of it.
 pub struct Request {
     /// What is wanted.
     pub wish: Wish,
-    answer: Sender<Result<Granted>>,
+    /// What the client calls the request: asked again under the same name, it is answered again and not done again.
+    pub trigger: String,
+    triggers: Arc<Mutex<Triggers>>,
+    answered: bool,
 }
 
 impl Control {
@@ -60,17 +99,29 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Hands in a wish. The receiver gets the answer, or is closed if the job ends without one.
-    #[must_use]
-    pub fn ask(&self, wish: Wish) -> Receiver<Result<Granted>> {
+    /// Hands in a wish under the client's name for it, unless it was handed in before: then the receiver gets the answer to that. The
+    /// receiver is closed if the job ends without an answer. `folder` is where a savepoint will be, and `wish` is made last.
+    ///
+    /// # Errors
+    /// The wish cannot be made, or another savepoint is being written to the same folder.
+    pub fn ask(&self, trigger: &str, folder: Option<&Path>, wish: impl FnOnce() -> Result<Wish>) -> Result<Receiver<Result<Reply>>> {
         let (answer, receiver) = channel();
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push_back(Request { wish, answer });
-        receiver
+        if !self.triggers().begin(trigger, folder, answer)? {
+            return Ok(receiver);
+        }
+        match wish() {
+            Ok(wish) => {
+                let request = Request { wish, trigger: trigger.to_owned(), triggers: Arc::clone(&self.triggers), answered: false };
+                self.requests().push_back(request);
+            }
+            Err(error) => self.triggers().answer(trigger, &Err(error)),
+        }
+        Ok(receiver)
     }
 
     /// Takes the oldest request.
     pub(super) fn next(&self) -> Option<Request> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.requests().pop_front()
     }
 
     /// Refuses whatever is asked now.
@@ -79,16 +130,59 @@ impl Control {
             request.answer(Err(Error::storage(why)));
         }
     }
+
+    fn requests(&self) -> std::sync::MutexGuard<'_, VecDeque<Request>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn triggers(&self) -> std::sync::MutexGuard<'_, Triggers> {
+        self.triggers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wish {
+    /// Where a savepoint goes, if one is wanted.
+    #[must_use]
+    pub fn folder(&self) -> Option<&SavepointFolder> {
+        match self {
+            Self::Savepoint(folder) => Some(folder),
+            Self::Stop { savepoint, .. } | Self::Rescale { savepoint, .. } => savepoint.as_ref(),
+        }
+    }
 }
 
 impl Request {
     /// Tells what came of it. One who has gone away hears nothing.
-    pub fn answer(self, outcome: Result<Granted>) {
-        if let (Err(_), Wish::Savepoint(folder) | Wish::Stop { savepoint: Some(folder), .. }) = (&outcome, &self.wish) {
+    #[expect(clippy::needless_pass_by_value, reason = "an answer is made to be given away")]
+    pub fn answer(mut self, outcome: Result<Granted>) {
+        self.tell(&outcome);
+    }
+
+    /// As [`answer`](Self::answer), but leaves what is there of a savepoint to the checkpoint thread, which may still be writing it.
+    #[expect(clippy::needless_pass_by_value, reason = "an answer is made to be given away")]
+    pub(super) fn answer_only(mut self, outcome: Result<Granted>) {
+        self.answered = true;
+        self.triggers.lock().unwrap_or_else(PoisonError::into_inner).answer(&self.trigger, &outcome);
+    }
+
+    fn tell(&mut self, outcome: &Result<Granted>) {
+        self.answered = true;
+        if outcome.is_err()
+            && let Some(folder) = self.wish.folder()
+        {
             // Nothing is left of what was never finished; if it cannot be removed it is written over next time.
             _ = folder.discard();
         }
-        _ = self.answer.send(outcome);
+        self.triggers.lock().unwrap_or_else(PoisonError::into_inner).answer(&self.trigger, outcome);
+    }
+}
+
+impl Drop for Request {
+    /// Nobody waits for ever for a request that was lost.
+    fn drop(&mut self) {
+        if !self.answered {
+            self.tell(&Err(Error::storage("the job has ended without doing it: its log says what became of it")));
+        }
     }
 }
 
@@ -97,6 +191,7 @@ impl std::fmt::Debug for Request {
         f.write_str(match self.wish {
             Wish::Savepoint(_) => "savepoint",
             Wish::Stop { .. } => "stop",
+            Wish::Rescale { .. } => "rescale",
         })
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Gauge {
     slowest: Option<CheckpointProgress>,
     checkpoints: (u64, u64),
     restarts: u32,
+    /// Whether there was an attempt before.
+    begun: bool,
     resumed_from: Option<u64>,
     /// The operators' lanes, by operator: named once.
     lanes: Vec<Vec<LaneName>>,
@@ -54,6 +56,7 @@ impl Gauge {
             slowest: None,
             checkpoints: (0, 0),
             restarts: 0,
+            begun: false,
             resumed_from: None,
             lanes: Vec::new(),
         }
@@ -61,7 +64,7 @@ impl Gauge {
 
     /// A new attempt begins, from a checkpoint before which so many records had been read.
     pub(super) fn attempt(&mut self, checkpoint: u64, records_in: u64) {
-        if self.restarts == 0 {
+        if !std::mem::replace(&mut self.begun, true) {
             self.resumed_from = (checkpoint > 0).then_some(checkpoint);
         }
         self.records_now_before += self.read();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidemill_core::{Error, Result};
 use tracing::warn;
 
-use super::checkpoints::{Checkpoints, Task};
+use super::checkpoints::{Checkpoints, GivenUp, Task};
 use super::doing::Doing;
 use super::threads::Message;
 use crate::clock::Clock;
@@ -22,6 +22,7 @@ pub(super) struct IoThread {
     tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
     doing: Doing,
+    given_up: GivenUp,
     /// Closes when the thread ends.
     ended: Receiver<()>,
 }
@@ -30,14 +31,17 @@ impl IoThread {
     pub(super) fn start(checkpoints: Checkpoints, clock: Arc<dyn Clock>, messages: Sender<Message>) -> Result<Self> {
         let (sender, receiver) = channel();
         let (running, ended) = channel();
-        let doing = checkpoints.doing().clone();
+        let (doing, given_up) = (checkpoints.doing().clone(), checkpoints.given_up().clone());
         let io = Io { checkpoints, clock, messages, _running: running };
         let thread = Builder::new().name("checkpoints".to_owned()).spawn(move || io.run(&receiver));
         let thread = thread.map_err(|error| Error::config("starting the checkpoint thread").caused_by(error))?;
-        Ok(Self { tasks: Some(sender), thread: Some(thread), doing, ended })
+        Ok(Self { tasks: Some(sender), thread: Some(thread), doing, given_up, ended })
     }
 
     pub(super) fn give(&self, task: Task) {
+        if let Task::Discard { checkpoint } = task {
+            self.given_up.give_up(checkpoint);
+        }
         if let Some(tasks) = &self.tasks {
             // If the thread has ended it has said why.
             _ = tasks.send(task);
@@ -53,6 +57,8 @@ impl IoThread {
 impl Drop for IoThread {
     fn drop(&mut self) {
         self.tasks = None;
+        // Nobody is left who would have a checkpoint stored.
+        self.given_up.give_up(u64::MAX);
         while let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(PATIENCE) {
             let doing = self.doing.what().unwrap_or_default();
             warn!(doing, "the job cannot go on before a step of a checkpoint has ended, which takes long: {doing}");

@@ -1,16 +1,22 @@
 //! A job that is ready to run: its graph, and what is known of its parts by name.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use tidemill_core::Result;
 use tidemill_core::checkpoint;
-use tidemill_core::checkpoint::manifest::{OperatorState, StoredState};
+use tidemill_core::checkpoint::manifest::{OperatorState, StoredDatabase, StoredState};
 use tidemill_core::operator::OperatorSettings;
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Source;
-use tidemill_core::state::StateBackend;
+use tidemill_core::state::{StateBackend, StoredGroups};
 use tidemill_core::worker::{Graph, Node};
 
 use super::restart;
+use crate::store::CheckpointStore;
+
+/// Opens stored state of a checkpoint: a database of the store, its key groups, and the id of the checkpoint.
+pub type OpenStored = fn(&CheckpointStore, &StoredDatabase, Range<u32>, u64) -> Result<Arc<dyn StoredGroups>>;
 
 /// A job that is ready to run.
 pub struct Job {
@@ -28,6 +34,8 @@ pub struct Job {
     pub operators: Vec<JobOperator>,
     /// Makes the operators' state.
     pub backend: Arc<dyn StateBackend>,
+    /// Reads what backends have stored in files of their own.
+    pub open_stored: OpenStored,
     /// When checkpoints are taken.
     pub checkpoints: checkpoint::Options,
     /// How many completed checkpoints are kept.

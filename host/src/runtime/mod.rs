@@ -18,15 +18,17 @@ mod connectors;
 
 mod gauge;
 mod io;
+mod life;
 mod threads;
+mod triggers;
+mod waiting;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidemill_core::checkpoint::manifest::Manifest;
 use tidemill_core::disk::Disk;
-use tidemill_core::{Error, Kind, Result};
+use tidemill_core::{Error, Result};
 use tracing::{info, warn};
 
 pub use assemble::{Assembly, Rig};
@@ -35,13 +37,12 @@ pub use job::Job;
 pub use progress::Progress;
 pub use restore::From;
 
-use self::attempt::{Attempt, End};
-use self::checkpoints::Checkpoints;
 use self::gauge::Gauge;
-use self::recovery::{Recovered, forget, recover, recover_from};
+use self::life::Life;
+use self::recovery::forget;
 use self::restore::take_over;
 use self::socket::Socket;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::SystemClock;
 use crate::disk::RealDisk;
 use crate::guest::{ComponentCache, GuestEngine};
 use crate::spec::JobSpec;
@@ -49,9 +50,6 @@ use crate::state;
 use crate::store::CheckpointStore;
 use crate::store::lock::JobLock;
 use crate::store::savepoint::Saved;
-
-/// The same failure of a component this many times in a row will not go away by itself.
-const SAME_FAILURES: u32 = 3;
 
 /// Is shown where the job stands, a few times a second.
 pub type Observer<'a> = dyn FnMut(&Progress) + 'a;
@@ -109,6 +107,9 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     {
         return Ok(Outcome::AlreadyFinished { checkpoint });
     }
+    if !options.fresh && from.is_none() {
+        store.check_restored()?;
+    }
     let engine = GuestEngine::new()?;
     let cache = ComponentCache::new(options.data_dir.join("components"));
     let assembly = Assembly::load(spec, &engine, Some(&cache))?;
@@ -125,10 +126,35 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     if let (Some(saved), Some(from)) = (&from, &options.from) {
         newest = Some(take_over(&job, &store, saved, from)?);
     }
+    job.parallelism = parallelism(spec, &store, options.fresh || from.is_some(), job.graph.max_parallelism)?;
     let _socket = Socket::open(&options.data_dir, &options.control, &disk)?;
-    let clock = Arc::new(SystemClock::default());
-    let dir = &options.data_dir;
-    Life { job: &job, dir, store: &store, control: &options.control, clock, gauge: Gauge::new(), newest }.run(observer)
+    let life = Life {
+        job,
+        dir: &options.data_dir,
+        store: &store,
+        control: &options.control,
+        clock: Arc::new(SystemClock::default()),
+        gauge: Gauge::new(),
+        newest,
+        asked: spec.parallelism,
+        rescaling: None,
+    };
+    life.run(observer)
+}
+
+/// The number of workers: as the spec says, unless the job was rescaled and the process then died. A number that the user has changed
+/// since, and any other beginning, ends that.
+fn parallelism(spec: &JobSpec, store: &CheckpointStore, anew: bool, max: u32) -> Result<u32> {
+    let asked = spec.parallelism;
+    match store.rescale()? {
+        Some(rescale) if !anew && rescale.asked == asked && rescale.to <= max => {
+            let to = rescale.to;
+            info!(parallelism = to, "goes on at parallelism {to}, to which the job was rescaled, instead of {asked}");
+            Ok(to)
+        }
+        Some(_) => store.forget_rescale().map(|()| asked),
+        None => Ok(asked),
+    }
 }
 
 /// The number of key groups: fixed by the first checkpoint, until then as the spec says.
@@ -145,138 +171,4 @@ pub fn max_parallelism(spec: &JobSpec, newest: Option<&Manifest>) -> Result<u32>
         )));
     }
     Ok(max)
-}
-
-/// A job from its first attempt to its end.
-struct Life<'a> {
-    job: &'a Job,
-    /// The job's folder.
-    dir: &'a Path,
-    store: &'a CheckpointStore,
-    control: &'a Control,
-    clock: Arc<dyn Clock>,
-    gauge: Gauge,
-    /// What the first attempt starts from, already read.
-    newest: Option<Manifest>,
-}
-
-impl Life<'_> {
-    fn run(&mut self, observer: &mut Observer<'_>) -> Result<Outcome> {
-        let mut backoff = restart::Backoff::new(self.job.restart);
-        let mut repeated = Repeated::default();
-        let mut has_run = false;
-        loop {
-            let failure = match self.attempt(&mut has_run, observer) {
-                Ok(outcome) => return Ok(outcome),
-                // What fails before anything has run is for the user to see at once.
-                Err(failure) if !has_run || matches!(failure.kind(), Kind::Config | Kind::Corrupt | Kind::Busy) => return Err(failure),
-                Err(failure) => failure,
-            };
-            repeated.check(&failure)?;
-            let Some(delay) = backoff.on_failure(self.clock.steady(), fastrand::f64()) else {
-                return Err(failure
-                    .while_doing(format!("the job {} has failed, and its restart strategy allows no further restart", self.job.name)));
-            };
-            warn!(delay_ms = delay, "the job failed and restarts: {}", failure.chain());
-            self.gauge.restarted();
-            if !self.sleep(delay) {
-                return Err(
-                    failure.while_doing(format!("the job {} was stopped while it waited to restart after a failure", self.job.name))
-                );
-            }
-        }
-    }
-
-    fn attempt(&mut self, has_run: &mut bool, observer: &mut Observer<'_>) -> Result<Outcome> {
-        let found = match self.newest.take() {
-            Some(manifest) => recover_from(self.job, self.store, Some(&manifest)),
-            None => recover(self.job, self.store),
-        };
-        let recovered = found.map_err(|error| outside(error, *has_run))?;
-        self.say_how_it_starts(&recovered);
-        if recovered.end_of_input {
-            return self.finish(recovered.checkpoint, observer);
-        }
-        self.gauge.attempt(recovered.checkpoint, recovered.records_in);
-        let checkpoints = Checkpoints::new(self.store.clone(), self.job, &recovered).with_history(self.dir.to_owned());
-        let started = Attempt::start(self.job, &self.clock, checkpoints, recovered, fastrand::u64(..));
-        let mut attempt = started.map_err(|error| outside(error, *has_run))?;
-        *has_run = true;
-        let end = attempt.run(self.control, &mut self.gauge, observer);
-        attempt.note_end(&end);
-        let waiting = attempt.take_waiting();
-        drop(attempt);
-        waiting.tell(&end);
-        match end? {
-            End::Finished(checkpoint) => self.finish(checkpoint, observer),
-            End::Stopped(checkpoint) => self.stopped(checkpoint, observer),
-        }
-    }
-
-    fn say_how_it_starts(&self, recovered: &Recovered) {
-        let (checkpoint, records_in) = (recovered.checkpoint, recovered.records_in);
-        if checkpoint > 0 {
-            info!(checkpoint, records_in, "resumed from checkpoint {checkpoint} of job {}", self.job.name);
-        } else {
-            info!(incarnation = recovered.incarnation, "started job {} from nothing", self.job.name);
-        }
-    }
-
-    fn finish(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<Outcome> {
-        self.store.mark_finished(checkpoint)?;
-        if !self.job.keep_on_finish {
-            self.store.remove_all()?;
-        }
-        let progress = self.gauge.progress(self.job);
-        observer(&progress);
-        Ok(Outcome::Finished { checkpoint, progress })
-    }
-
-    fn stopped(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<Outcome> {
-        if !self.job.keep_on_cancel {
-            self.store.remove_all()?;
-        }
-        let progress = self.gauge.progress(self.job);
-        observer(&progress);
-        Ok(Outcome::Stopped { checkpoint, progress })
-    }
-
-    /// Waits before a restart; returns whether to restart at all.
-    fn sleep(&self, millis: i64) -> bool {
-        let end = self.clock.steady().plus(millis);
-        while self.clock.steady() < end {
-            self.control.refuse_all("the job has failed and is about to restart: try again when it runs");
-            if self.control.stop_requested() {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        true
-    }
-}
-
-/// What a job that has run already finds wrong when it starts again has changed outside of it, such as a network disk that is away or a
-/// process that is out of file handles: it may come right again, so it is retried.
-fn outside(error: Error, has_run: bool) -> Error {
-    if has_run && error.kind() == Kind::Config { Error::connector(error.chain()) } else { error }
-}
-
-/// Counts failures of components that repeat in the same way: their text names the record.
-#[derive(Default)]
-struct Repeated {
-    last: String,
-    times: u32,
-}
-
-impl Repeated {
-    /// A record that fails every time is not worth retrying for ever; a disk or a network that fails is.
-    fn check(&mut self, failure: &Error) -> Result<()> {
-        let this = failure.chain();
-        self.times = if self.last == this { self.times + 1 } else { 1 };
-        self.last = this;
-        if self.times < SAME_FAILURES || failure.kind() != Kind::Guest {
-            return Ok(());
-        }
-        Err(Error::guest(format!("the job has failed {SAME_FAILURES} times in the same way: {}", self.last)))
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_core::checkpoint::manifest::{Manifest, StoredState};
+use tidemill_core::checkpoint::manifest::{Manifest, Previous, StoredFile, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
 use tidemill_core::key_group::{KeyGroup, range_of};
 use tidemill_core::schema::Transcoder;
@@ -18,8 +18,7 @@ use super::checkpoints::commit;
 use super::doing::Doing;
 use super::job::Job;
 use super::plan::RestorePlan;
-use crate::state;
-use crate::store::CheckpointStore;
+use crate::store::{CheckpointStore, shared_name};
 
 /// What a job starts from.
 #[derive(Default)]
@@ -30,12 +29,16 @@ pub struct Recovered {
     pub incarnation: u32,
     /// Whether all input was processed: nothing is left to do.
     pub end_of_input: bool,
+    /// The checkpoint, for those that follow.
+    pub previous: Previous,
     /// Records read before.
     pub records_in: u64,
     /// The splits of each source by index, discovered ones included.
     pub splits: Vec<Vec<Split>>,
     /// The state of each operator by node index.
     pub operators: Vec<Option<RestoredOperator>>,
+    /// The files that the checkpoint shares with those that follow.
+    pub shared: Vec<StoredFile>,
 }
 
 /// Finishes the commits of the newest checkpoint, before any input is read, loads state and positions, cleans up after earlier attempts, and
@@ -44,6 +47,7 @@ pub struct Recovered {
 /// # Errors
 /// The job does not fit the checkpoint, a commit fails, a file is damaged, or there is output without a checkpoint.
 pub fn recover(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
+    store.check_restored()?;
     recover_from(job, store, store.newest()?.as_ref())
 }
 
@@ -162,7 +166,7 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
                     let groups = range_of(file.worker, manifest.max_parallelism, manifest.parallelism);
                     let of = |group| u16::try_from(group).ok().map(KeyGroup);
                     restored.passes.extend(groups.clone().filter_map(of).map(|group| (group, part.pass)));
-                    restored.stored.push(state::stored(store, database, groups, manifest.checkpoint)?);
+                    restored.stored.push((job.open_stored)(store, database, groups, manifest.checkpoint)?);
                 }
                 restored.broadcast.extend_from_slice(part.broadcast);
                 restored.groups.extend(part.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
@@ -173,9 +177,17 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
         checkpoint: manifest.checkpoint,
         incarnation: manifest.incarnation,
         end_of_input: manifest.end_of_input,
+        previous: manifest.as_previous()?,
         records_in: manifest.records_in,
         splits: job.sources.iter().map(|(uid, _)| splits_of(uid).unwrap_or_default()).collect(),
         operators,
+        shared: manifest
+            .databases
+            .iter()
+            .flat_map(|database| &database.files)
+            .filter(|file| shared_name(file).is_some())
+            .cloned()
+            .collect(),
     })
 }
 

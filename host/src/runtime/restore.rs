@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use tidemill_core::checkpoint::manifest::{Manifest, Restored, StateFile};
+use tidemill_core::checkpoint::manifest::{Manifest, Restored, SinkCommittables, StateFile};
 use tidemill_core::{Error, Result};
 use tracing::{info, warn};
 
+use super::checkpoints::commit;
+use super::doing::Doing;
 use super::job::Job;
 use super::plan::{Fate, RestorePlan};
 use super::recovery::{Missing, check};
@@ -28,19 +30,36 @@ pub struct From {
 ///
 /// # Errors
 /// The job does not fit the savepoint, a sink is ahead of it, a file is damaged, or the copy cannot be stored.
-pub(super) fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From) -> Result<Manifest> {
+pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From) -> Result<Manifest> {
     let doing = || format!("starting from {}", saved.name());
     let mut manifest = Manifest { job: job.name.clone(), ..saved.manifest.clone() };
+    if saved.manifest.job != job.name && !from.new_incarnation {
+        let (theirs, ours) = (&saved.manifest.job, &job.name);
+        return Err(Error::config(format!(
+            "{} is of job {theirs}, not of {ours}: name the job {theirs} to go on with it, or give --new-incarnation to begin {ours} from it, \
+             with output of its own",
+            saved.name()
+        )));
+    }
     check(job, &manifest, from.missing).map_err(|error| error.while_doing(doing()))?;
     let contents = Contents::read(saved)?;
     let ahead = ahead(job, store, saved)?;
     if let (Some(ahead), false) = (&ahead, from.new_incarnation) {
         return Err(Error::config(format!(
-            "{ahead}, but {} is of checkpoint {}: going back would write the output in between again. run without --from to go on from \
+            "{ahead}, but {} is of checkpoint {}{}: going back would write the output in between again. run without --from to go on from \
              the newest checkpoint, or give --new-incarnation to write it again, knowingly, beside what is there",
             saved.name(),
-            manifest.checkpoint
+            manifest.checkpoint,
+            of_incarnation(manifest.incarnation)
         )));
+    }
+    match ahead {
+        None => leave_out_what_is_gone(job, store, saved, from, &mut manifest)?,
+        Some(_) => {
+            warn_of_gaps(job, store, saved)?;
+            // It may have to commit what the savepoint had not committed yet.
+            commit_newest(job, store)?;
+        }
     }
     say_what_is_dropped(&RestorePlan::new(job, &manifest, from.missing), &contents);
     if from.new_incarnation {
@@ -49,6 +68,7 @@ pub(super) fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from:
     if ahead.is_some() {
         // What the savepoint had still to commit has been committed since, or was replayed and committed under other names.
         manifest.sinks.clear();
+        store.set_restoring(&absolute(from))?;
         store.keep_only(manifest.checkpoint)?;
     }
     copy(store, saved, from, manifest).map_err(|error| error.while_doing(doing()))
@@ -61,15 +81,98 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
         if let Some((found, newest)) = sink.newest_commit()?
             && (found, newest) > (incarnation, checkpoint)
         {
-            return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}")));
+            return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}{}", of_incarnation(found))));
         }
     }
-    // A job that crashed after a savepoint gives its id to a checkpoint of its own.
-    let is_ahead = |newest: &Manifest| {
-        let other = newest.checkpoint == checkpoint && !same_cut(newest, &saved.manifest);
-        (newest.incarnation, newest.checkpoint) > (incarnation, checkpoint) || other
+    let Some(newest) = store.newest()? else { return Ok(None) };
+    let is_same = newest.checkpoint == checkpoint && same_cut(&newest, &saved.manifest);
+    // A job that crashed after a savepoint gives its id, and smaller ones, to checkpoints of its own.
+    let is_behind = match &saved.manifest.previous {
+        Some(previous) => *previous == newest.as_previous()?,
+        None => (newest.incarnation, newest.checkpoint) < (incarnation, checkpoint),
     };
-    Ok(store.newest()?.filter(is_ahead).map(|newest| format!("the job has gone on to its own checkpoint {}", newest.checkpoint)))
+    let (id, of) = (newest.checkpoint, of_incarnation(newest.incarnation));
+    Ok((!is_same && !is_behind).then(|| format!("the job has gone on to its own checkpoint {id}{of}")))
+}
+
+/// Most jobs have only one: then nothing is said of it.
+fn of_incarnation(incarnation: u32) -> String {
+    if incarnation == 0 { String::new() } else { format!(" of incarnation {incarnation}") }
+}
+
+/// Finishes the commits of the newest checkpoint, which a new incarnation is about to remove.
+fn commit_newest(job: &Job, store: &CheckpointStore) -> Result<()> {
+    match store.newest()? {
+        Some(newest) if !store.is_committed(newest.checkpoint)? => commit(store, &newest, &job.sinks, &Doing::default()),
+        _ => Ok(()),
+    }
+}
+
+/// A job that went back behind the savepoint may have gone on without getting as far as the savepoint: what that had not committed is then in
+/// no output.
+fn warn_of_gaps(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<()> {
+    if saved.is_committed()? || store.newest()?.is_some_and(|newest| has_read_as_far(&newest, &saved.manifest)) {
+        return Ok(());
+    }
+    for SinkCommittables { uid, committables } in &saved.manifest.sinks {
+        let Some((_, sink)) = job.sinks.iter().find(|(known, _)| known == uid) else { continue };
+        let gone = sink.gone(committables)?.len();
+        if gone > 0 {
+            warn!(
+                sink = uid,
+                "{gone} part(s) of output for sink {uid} were not committed when {} was taken and are gone, and the job has not read as far \
+                 again since: their rows may be in no output",
+                saved.name()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether a checkpoint has read at least as far as another.
+#[must_use]
+pub fn has_read_as_far(a: &Manifest, b: &Manifest) -> bool {
+    b.sources.iter().all(|theirs| {
+        let ours = a.sources.iter().find(|ours| ours.uid == theirs.uid);
+        theirs.splits.iter().all(|split| {
+            let same = ours.and_then(|ours| ours.splits.iter().find(|same| same.id == split.id && same.name == split.name));
+            same.is_some_and(|same| same.position >= split.position)
+        })
+    })
+}
+
+/// A savepoint that was not committed names hidden output of the job, and a later start from a checkpoint before it removes that, in order
+/// to write it again. The savepoint cannot be gone on from then without a gap in the output.
+fn leave_out_what_is_gone(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From, manifest: &mut Manifest) -> Result<()> {
+    let id = manifest.checkpoint;
+    let newest = store.newest()?;
+    // What a commit has made visible may have been taken away by a reader.
+    let begun = newest.as_ref().is_some_and(|newest| same_cut(newest, manifest)) && store.is_committing(id)?;
+    if begun || saved.is_committed()? {
+        return Ok(());
+    }
+    for SinkCommittables { uid, committables } in &mut manifest.sinks {
+        let Some((_, sink)) = job.sinks.iter().find(|(known, _)| known == uid) else { continue };
+        let gone = sink.gone(committables)?;
+        if gone.is_empty() {
+            continue;
+        }
+        let what =
+            format!("{} has {} part(s) of output for sink {uid} that were not committed when it was taken", saved.name(), gone.len());
+        if !from.new_incarnation {
+            let instead = newest.as_ref().map_or_else(String::new, |newest| {
+                format!("run without --from to go on from checkpoint {}, which writes that output again, or ", newest.checkpoint)
+            });
+            return Err(Error::config(format!(
+                "{what}, and they are gone, since the job was started again after it: {instead}give --new-incarnation to start from it \
+                 without that output"
+            )));
+        }
+        warn!(sink = uid, "{what}, and they are gone: the new incarnation begins without that output");
+        let mut index = 0..;
+        committables.retain(|_| index.next().is_none_or(|index| !gone.contains(&index)));
+    }
+    Ok(())
 }
 
 fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<u32> {
@@ -103,16 +206,20 @@ fn copy(store: &CheckpointStore, saved: &Saved, from: &From, mut manifest: Manif
         let copied = database.files.iter().map(|file| saved.copy_file(file, store, id, &place));
         database.files = copied.collect::<Result<_>>()?;
     }
-    manifest.savepoint = false;
-    let path = std::path::absolute(&from.path).unwrap_or_else(|_| from.path.clone());
-    manifest.restored = Some(Restored { from: path.display().to_string(), drop_missing: from.missing == Missing::Dropped });
+    (manifest.savepoint, manifest.trigger) = (false, None);
+    manifest.restored = Some(Restored { from: absolute(from), drop_missing: from.missing == Missing::Dropped });
     if saved.is_committed()? || manifest.sinks.iter().all(|sink| sink.committables.is_empty()) {
         store.mark_committed(id)?;
     }
     store.unmark_finished()?;
     store.write_manifest(&manifest)?;
+    store.unset_restoring()?;
     info!(checkpoint = id, "took over {} as checkpoint {id} of job {}", saved.name(), manifest.job);
     Ok(manifest)
+}
+
+fn absolute(from: &From) -> String {
+    std::path::absolute(&from.path).unwrap_or_else(|_| from.path.clone()).display().to_string()
 }
 
 fn say_what_is_dropped(plan: &RestorePlan, contents: &Contents) {

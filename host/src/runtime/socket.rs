@@ -1,30 +1,35 @@
 //! The control socket of a running job: `control.sock` in its folder. A request is one line of JSON, and so is its answer:
 //!
-//! `{"ask":"savepoint","path":"/p"}` or `{"ask":"stop","savepoint":"/p","drain":false}`, then `{"savepoint":7}`, `{"stopped":7}`,
-//! `{"finished":7}` or `{"error":"..","kind":"config"}`. The connection of a stop stays open until the process has ended.
+//! `{"ask":"savepoint","path":"/p"}`, `{"ask":"stop","savepoint":"/p","drain":false}` or `{"ask":"rescale","parallelism":5}`, each with a
+//! `"trigger":"ID"` if it may be asked again, then `{"savepoint":7,"path":"/p"}`, `{"stopped":7}`, `{"finished":7}`,
+//! `{"rescaled":7,"from":2,"to":5,"pause_ms":40,"asked":2}` or `{"error":"..","kind":"config"}`. The connection of a stop stays open until the
+//! process has ended.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 use tracing::debug;
 
-use super::control::{Control, Granted, Wish};
-use crate::store::savepoint::SavepointFolder;
+use super::control::{Control, Granted, Reply, Rescaled, Wish};
+use crate::store::savepoint::{Saved, SavepointFolder};
 
 /// The name of the socket in the job's folder.
 const NAME: &str = "control.sock";
 /// A longer request is none.
 const MOST_BYTES: u64 = 64 * 1024;
+/// A longer trigger id is none.
+const LONGEST_TRIGGER: usize = 200;
 
-/// What is asked.
+/// What is asked. `trigger` is the client's name for it, under which it can be asked again; without one it is asked only once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Ask {
@@ -32,6 +37,8 @@ pub enum Ask {
     Savepoint {
         /// Its folder, from the root.
         path: PathBuf,
+        /// See above.
+        trigger: Option<String>,
     },
     /// A stop at a checkpoint.
     Stop {
@@ -39,23 +46,63 @@ pub enum Ask {
         savepoint: Option<PathBuf>,
         /// Whether all event time ends first.
         drain: bool,
+        /// See above.
+        trigger: Option<String>,
+    },
+    /// A stop at a checkpoint, from which the job goes on at once with another number of workers.
+    Rescale {
+        /// How many.
+        parallelism: u32,
+        /// The folder of a savepoint of the checkpoint, from the root.
+        savepoint: Option<PathBuf>,
+        /// See above.
+        trigger: Option<String>,
     },
 }
 
-/// What came of it.
+/// What came of it. `path` is where the savepoint is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", untagged)]
+#[serde(untagged)]
 enum Answer {
-    Savepoint { savepoint: u64 },
-    Stopped { stopped: u64 },
-    Finished { finished: u64 },
+    Savepoint { savepoint: u64, path: Option<PathBuf> },
+    Stopped { stopped: u64, path: Option<PathBuf> },
+    Finished { finished: u64, path: Option<PathBuf> },
+    Rescaled { rescaled: u64, from: u32, to: u32, pause_ms: u64, asked: u32, path: Option<PathBuf> },
     Failed { error: String, kind: String },
 }
 
-/// The socket of this process's job; it is removed with this.
+/// The process does not wait longer at its end for clients to take their answers.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The socket of this process's job; it is removed with this, when those who asked have their answers.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
+    control: Control,
+    answering: Arc<Answering>,
+}
+
+/// How many clients have asked and were not answered yet.
+#[derive(Debug, Default)]
+struct Answering {
+    clients: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Answering {
+    fn begin(&self) {
+        *self.clients.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    fn end(&self) {
+        *self.clients.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.fewer.notify_all();
+    }
+
+    fn wait(&self, at_most: Duration) {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        _ = self.fewer.wait_timeout_while(clients, at_most, |clients| *clients > 0);
+    }
 }
 
 impl Socket {
@@ -69,23 +116,29 @@ impl Socket {
         // What a process that was killed left: the lock says that it is gone.
         disk.remove(&path).map_err(failed)?;
         let listener = at(dir, |path| UnixListener::bind(path)).map_err(failed)?;
-        let (control, disk) = (control.clone(), Arc::clone(disk));
+        let socket = Self { path, control: control.clone(), answering: Arc::default() };
+        let (control, disk, answering) = (control.clone(), Arc::clone(disk), Arc::clone(&socket.answering));
         let serve = move || {
             for stream in listener.incoming().flatten() {
-                let (control, disk) = (control.clone(), Arc::clone(&disk));
-                let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || serve(&stream, &control, &disk));
+                let (control, disk, answering) = (control.clone(), Arc::clone(&disk), Arc::clone(&answering));
+                let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || serve(&stream, &control, &disk, &answering));
                 if let Err(error) = spawned {
                     debug!("cannot answer on the control socket: {error}");
                 }
             }
         };
-        thread::Builder::new().name("control".to_owned()).spawn(serve).map_err(failed)?;
-        Ok(Self { path })
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(serve)
+            .map_err(|error| Error::config("starting the thread that answers on the control socket").caused_by(error))?;
+        Ok(socket)
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
+        self.control.refuse_all("the job has ended without doing it: its log says what became of it");
+        self.answering.wait(LAST_WORDS);
         // Whatever is left of it is removed by the next process.
         _ = std::fs::remove_file(&self.path);
     }
@@ -95,7 +148,7 @@ impl Drop for Socket {
 ///
 /// # Errors
 /// No job runs there, or what was asked failed.
-pub fn ask(dir: &Path, ask: &Ask) -> Result<Granted> {
+pub fn ask(dir: &Path, ask: &Ask) -> Result<Reply> {
     let shown = dir.display();
     let stream = at(dir, |path| UnixStream::connect(path)).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
@@ -112,28 +165,30 @@ pub fn ask(dir: &Path, ask: &Ask) -> Result<Granted> {
     reader.read_line(&mut line).map_err(lost)?;
     let answer = serde_json::from_str(&line)
         .map_err(|_| Error::storage(format!("the job in {shown} ended without an answer: its log says what became of it")))?;
-    if matches!(ask, Ask::Stop { .. }) {
+    if matches!(answer, Answer::Stopped { .. } | Answer::Finished { .. }) {
         _ = reader.read_line(&mut line);
     }
     match answer {
-        Answer::Savepoint { savepoint } => Ok(Granted::Saved(savepoint)),
-        Answer::Stopped { stopped } => Ok(Granted::Stopped(stopped)),
-        Answer::Finished { finished } => Ok(Granted::Finished(finished)),
+        Answer::Savepoint { savepoint, path } => Ok(Reply { granted: Granted::Saved(savepoint), savepoint: path }),
+        Answer::Stopped { stopped, path } => Ok(Reply { granted: Granted::Stopped(stopped), savepoint: path }),
+        Answer::Finished { finished, path } => Ok(Reply { granted: Granted::Finished(finished), savepoint: path }),
+        Answer::Rescaled { rescaled, from, to, pause_ms, asked, path } => {
+            let rescaled = Rescaled { checkpoint: rescaled, from, to, pause: pause_ms, asked };
+            Ok(Reply { granted: Granted::Rescaled(rescaled), savepoint: path })
+        }
         Answer::Failed { error, kind } => Err(Error::new(if kind == "config" { Kind::Config } else { Kind::Storage }, error)),
     }
 }
 
-fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>) {
+fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>, answering: &Answering) {
     let mut line = String::new();
     let read = BufReader::new(stream.take(MOST_BYTES)).read_line(&mut line);
     let request = read.map_err(|error| Error::config(error.to_string())).and_then(|_| {
         serde_json::from_str::<Ask>(&line).map_err(|error| Error::config("this is no request that the job knows").caused_by(error))
     });
-    let stops = matches!(request, Ok(Ask::Stop { .. }));
+    answering.begin();
     let answer = match request.and_then(|request| grant(request, control, disk)) {
-        Ok(Granted::Saved(savepoint)) => Answer::Savepoint { savepoint },
-        Ok(Granted::Stopped(stopped)) => Answer::Stopped { stopped },
-        Ok(Granted::Finished(finished)) => Answer::Finished { finished },
+        Ok(reply) => answer(reply),
         Err(error) => {
             let kind = if error.kind() == Kind::Config { "config" } else { "other" };
             Answer::Failed { error: error.chain(), kind: kind.to_owned() }
@@ -142,20 +197,58 @@ fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>) {
     let mut text = serde_json::to_vec(&answer).unwrap_or_default();
     text.push(b'\n');
     // One who has gone away hears nothing.
-    if stream.write_all(&text).is_ok() && stops && !matches!(answer, Answer::Failed { .. }) {
+    let heard = stream.write_all(&text).is_ok();
+    answering.end();
+    if heard && matches!(answer, Answer::Stopped { .. } | Answer::Finished { .. }) {
         _ = stream.read(&mut [0]);
     }
 }
 
-fn grant(ask: Ask, control: &Control, disk: &Arc<dyn Disk>) -> Result<Granted> {
+fn answer(reply: Reply) -> Answer {
+    let path = reply.savepoint;
+    match reply.granted {
+        Granted::Saved(savepoint) => Answer::Savepoint { savepoint, path },
+        Granted::Stopped(stopped) => Answer::Stopped { stopped, path },
+        Granted::Finished(finished) => Answer::Finished { finished, path },
+        Granted::Rescaled(Rescaled { checkpoint, from, to, pause, asked }) => {
+            Answer::Rescaled { rescaled: checkpoint, from, to, pause_ms: pause, asked, path }
+        }
+    }
+}
+
+fn grant(ask: Ask, control: &Control, disk: &Arc<dyn Disk>) -> Result<Reply> {
     // The folder is made first, so that one that cannot be written to stops nothing.
     let folder = |path: PathBuf| SavepointFolder::create(Arc::clone(disk), path);
-    let wish = match ask {
-        Ask::Savepoint { path } => Wish::Savepoint(folder(path)?),
-        Ask::Stop { savepoint, drain } => Wish::Stop { savepoint: savepoint.map(folder).transpose()?, drain },
+    let (path, trigger) = match &ask {
+        Ask::Savepoint { path, trigger } => (Some(path), trigger),
+        Ask::Stop { savepoint, trigger, .. } | Ask::Rescale { savepoint, trigger, .. } => (savepoint.as_ref(), trigger),
+    };
+    let trigger = trigger_id(trigger.as_ref())?;
+    if let (Ask::Savepoint { path, .. }, Some(savepoint)) = (&ask, path.and_then(|path| Saved::of_trigger(disk, path, &trigger))) {
+        // Taken by a process before this one, which could not say so any more.
+        return Ok(Reply { granted: Granted::Saved(savepoint), savepoint: Some(path.clone()) });
+    }
+    let path = path.cloned();
+    let wish = || {
+        Ok(match ask {
+            Ask::Savepoint { path, .. } => Wish::Savepoint(folder(path)?),
+            Ask::Stop { savepoint, drain, .. } => Wish::Stop { savepoint: savepoint.map(folder).transpose()?, drain },
+            Ask::Rescale { parallelism, savepoint, .. } => Wish::Rescale { parallelism, savepoint: savepoint.map(folder).transpose()? },
+        })
     };
     let ended = |_| Err(Error::storage("the job has ended without doing it: its log says what became of it"));
-    control.ask(wish).recv().unwrap_or_else(ended)
+    control.ask(&trigger, path.as_deref(), wish)?.recv().unwrap_or_else(ended)
+}
+
+/// The client's name for a request, or one that nobody else has.
+fn trigger_id(given: Option<&String>) -> Result<String> {
+    let Some(id) = given else { return Ok(format!("{:032x}", fastrand::u128(..))) };
+    if id.is_empty() || id.len() > LONGEST_TRIGGER || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Error::config(format!(
+            "a trigger id has 1 to {LONGEST_TRIGGER} visible ASCII characters and no space: `{id}` has not"
+        )));
+    }
+    Ok(id.clone())
 }
 
 /// Does something with the socket's path. A path may be longer than an address can hold, so the folder is reached through its handle.
@@ -175,7 +268,7 @@ mod tests {
 
     use tidemill_core::disk::Disk;
 
-    use super::{Ask, Granted, Socket, ask, at};
+    use super::{Ask, Granted, Reply, Socket, ask, at};
     use crate::disk::RealDisk;
     use crate::runtime::control::{Control, Wish};
 
@@ -200,10 +293,16 @@ mod tests {
             })
         };
         let path = root.path().join("s");
-        assert_eq!(ask(&dir, &Ask::Savepoint { path: path.clone() }).unwrap(), Granted::Saved(7));
+        let saved = Reply { granted: Granted::Saved(7), savepoint: Some(path.clone()) };
+        let wanted = |trigger: &str| Ask::Savepoint { path: path.clone(), trigger: Some(trigger.to_owned()) };
+        assert_eq!(ask(&dir, &wanted("first")).unwrap(), saved);
         job.join().unwrap();
+        // Nobody takes requests any more: it is answered from memory.
+        assert_eq!(ask(&dir, &wanted("first")).unwrap(), saved);
+        let refused = ask(&dir, &wanted("a b")).unwrap_err().chain();
+        assert!(refused.contains("`a b` has not"), "{refused}");
         std::fs::write(path.join("notes"), b"x").unwrap();
-        let refused = ask(&dir, &Ask::Savepoint { path }).unwrap_err().chain();
+        let refused = ask(&dir, &wanted("second")).unwrap_err().chain();
         assert!(refused.contains("needs a folder of its own"), "{refused}");
 
         let mut stream = at(&dir, |path| UnixStream::connect(path)).unwrap();
@@ -212,7 +311,7 @@ mod tests {
         BufReader::new(&stream).read_line(&mut line).unwrap();
         assert!(line.contains("no request that the job knows"), "{line}");
         drop(socket);
-        let absent = ask(&dir, &Ask::Stop { savepoint: None, drain: false }).unwrap_err().chain();
+        let absent = ask(&dir, &Ask::Stop { savepoint: None, drain: false, trigger: None }).unwrap_err().chain();
         assert!(absent.contains("no job runs in the folder"), "{absent}");
     }
 }

@@ -1,4 +1,5 @@
-//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED` and `OWNER` beside them.
+//! Checkpoint storage: `chk-N/worker-I.state` and `chk-N/manifest.json` in the checkpoint folder, `FINISHED`, `OWNER` and `PARALLELISM`
+//! beside them.
 //! State that is in files of its own lies in `shared` and in `chk-N/NAME-I`, as the manifest says.
 //! `chk-N/COMMITTING` says that some of its output may be visible, `chk-N/COMMITTED` that all of it was.
 //!
@@ -6,11 +7,15 @@
 //! does; a folder without one is what an unfinished checkpoint left.
 
 pub mod lock;
+pub mod parallelism;
 pub mod savepoint;
 
 mod owner;
 mod record;
 mod shared;
+mod streamed;
+
+pub use self::shared::shared_name;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,11 +26,14 @@ use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use self::streamed::Pieces;
+
 const MANIFEST: &str = "manifest.json";
 const COMMITTING: &str = "COMMITTING";
 const COMMITTED: &str = "COMMITTED";
 const FINISHED: &str = "FINISHED";
 const INCARNATION: &str = "INCARNATION";
+const RESTORING: &str = "RESTORING";
 const PREFIX: &str = "chk-";
 
 /// The checkpoints of one job.
@@ -51,9 +59,15 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn write_state(&self, checkpoint: u64, worker: u32, bytes: &[u8]) -> Result<StateFile> {
-        let path = format!("{PREFIX}{checkpoint}/worker-{worker}.state");
-        self.write(&self.dir.join(&path), bytes)?;
-        Ok(StateFile { path, worker, bytes: bytes.len() as u64, checksum: checksum(bytes), base: None })
+        self.stream_state(checkpoint, worker, &mut |out| out(bytes))
+    }
+
+    /// Writes a worker's state file piece by piece.
+    ///
+    /// # Errors
+    /// It did not become durable, or a piece cannot be had.
+    pub fn stream_state(&self, checkpoint: u64, worker: u32, pieces: &mut Pieces<'_>) -> Result<StateFile> {
+        streamed::write_state(&*self.disk, &self.dir, format!("{PREFIX}{checkpoint}/worker-{worker}.state"), worker, pieces)
     }
 
     /// Writes a manifest: then the checkpoint exists.
@@ -201,6 +215,40 @@ impl CheckpointStore {
         self.read_number(FINISHED)
     }
 
+    /// Records that the job's checkpoints are about to give way to what is in this place.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn set_restoring(&self, from: &str) -> Result<()> {
+        self.write(&self.dir.join(RESTORING), record::line(from).as_bytes())
+    }
+
+    /// Records that they have.
+    ///
+    /// # Errors
+    /// The record cannot be removed.
+    pub fn unset_restoring(&self) -> Result<()> {
+        let removed = self.disk.remove(&self.dir.join(RESTORING)).and_then(|()| self.disk.sync_dir(&self.dir));
+        removed.map_err(|error| Error::storage(format!("removing {RESTORING} from {}", self.dir.display())).caused_by(error))
+    }
+
+    /// Whether the checkpoints are those of the job, and not what an interrupted start from elsewhere has left of them.
+    ///
+    /// # Errors
+    /// They are not: what to start from is named. Or the record cannot be read.
+    pub fn check_restored(&self) -> Result<()> {
+        let path = self.dir.join(RESTORING);
+        let from = match self.disk.read(&path) {
+            Ok(bytes) => record::content(&bytes).unwrap_or("a savepoint").to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
+        };
+        Err(Error::config(format!(
+            "a start from {from} in a new incarnation was interrupted when the job's own checkpoints were being removed: give --from {from} \
+             --new-incarnation once more, or start from nothing with --fresh"
+        )))
+    }
+
     /// Records which incarnation a start from nothing has.
     ///
     /// # Errors
@@ -237,6 +285,7 @@ impl CheckpointStore {
         let failed = |error| Error::storage(format!("clearing the checkpoint folder {}", self.dir.display())).caused_by(error);
         self.disk.remove(&self.dir.join(FINISHED)).and_then(|()| self.disk.sync_dir(&self.dir)).map_err(failed)?;
         self.ids()?.into_iter().try_for_each(|id| self.discard(id))?;
+        self.disk.remove(&self.dir.join(RESTORING)).map_err(failed)?;
         self.clean_shared(BTreeSet::new())?;
         self.disk.sync_dir(&self.dir).map_err(failed)
     }

@@ -9,7 +9,8 @@ use tidemill_core::checkpoint::manifest::{Manifest, StateFile, StoredFile};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 
-use super::{COMMITTED, CheckpointStore, MANIFEST, checksum, write_durably};
+use super::streamed::{Pieces, write_state};
+use super::{COMMITTED, CheckpointStore, MANIFEST, shared_name, write_durably};
 use crate::disk::kind_of;
 
 /// A savepoint that is being written.
@@ -48,14 +49,12 @@ impl SavepointFolder {
         &self.dir
     }
 
-    /// Writes a worker's state file.
+    /// Writes a worker's state file piece by piece.
     ///
     /// # Errors
-    /// It did not become durable.
-    pub fn write_state(&self, worker: u32, bytes: &[u8]) -> Result<StateFile> {
-        let path = format!("worker-{worker}.state");
-        self.write(&path, bytes)?;
-        Ok(StateFile { path, worker, bytes: bytes.len() as u64, checksum: checksum(bytes), base: None })
+    /// It did not become durable, or a piece cannot be had.
+    pub fn stream_state(&self, worker: u32, pieces: &mut Pieces<'_>) -> Result<StateFile> {
+        write_state(&*self.disk, &self.dir, format!("worker-{worker}.state"), worker, pieces)
     }
 
     /// Writes the manifest: then the savepoint exists.
@@ -74,14 +73,18 @@ impl SavepointFolder {
         self.write(COMMITTED, b"")
     }
 
-    /// Removes what was written.
+    /// Removes what was written, the manifest first, so that what is left of it after a crash does not look whole.
     ///
     /// # Errors
     /// A file cannot be removed.
     pub fn discard(&self) -> Result<()> {
         let failed = |error| Error::storage(format!("removing the unfinished savepoint {}", self.dir.display())).caused_by(error);
-        self.disk.remove(&self.dir.join(MANIFEST)).map_err(failed)?;
-        for path in self.disk.list(&self.dir).map_err(failed)?.iter().filter(|path| is_leftover(path)) {
+        let entries = self.disk.list(&self.dir).map_err(failed)?;
+        let manifest = self.dir.join(MANIFEST);
+        if entries.contains(&manifest) {
+            self.disk.remove(&manifest).and_then(|()| self.disk.sync_dir(&self.dir)).map_err(failed)?;
+        }
+        for path in entries.iter().filter(|path| is_leftover(path)) {
             self.disk.remove(path).map_err(failed)?;
         }
         Ok(())
@@ -128,6 +131,13 @@ impl Saved {
         Ok(Self { disk, base, dir, manifest })
     }
 
+    /// The id of the savepoint in a folder, if there is one and it was asked for under this trigger id.
+    #[must_use]
+    pub fn of_trigger(disk: &Arc<dyn Disk>, path: &Path, trigger: &str) -> Option<u64> {
+        let manifest = Self::open(Arc::clone(disk), path).ok()?.manifest;
+        (manifest.trigger.as_deref() == Some(trigger)).then_some(manifest.checkpoint)
+    }
+
     /// Where it is.
     #[must_use]
     pub fn dir(&self) -> &Path {
@@ -155,7 +165,10 @@ impl Saved {
     /// It is missing, or not what was written, or the copy did not become durable.
     pub fn copy_file(&self, file: &StoredFile, store: &CheckpointStore, checkpoint: u64, place: &str) -> Result<StoredFile> {
         let path = self.inside(&file.path)?;
-        let copy = store.store_own(&path, &file.name, checkpoint, place)?;
+        let copy = match shared_name(file) {
+            Some(content) => store.store_shared(&path, &file.name, content)?,
+            None => store.store_own(&path, &file.name, checkpoint, place)?,
+        };
         if (copy.bytes, &copy.checksum) != (file.bytes, &file.checksum) {
             return Err(Error::corrupt(format!(
                 "state file {} is damaged: it has {} bytes with checksum {}, but {} bytes with checksum {} were written",
@@ -216,7 +229,7 @@ mod tests {
     fn a_savepoint_can_be_moved_and_named_by_its_manifest() {
         let root = tempfile::tempdir().unwrap();
         let folder = SavepointFolder::create(Arc::new(RealDisk), root.path().join("a/b")).unwrap();
-        let files = vec![folder.write_state(0, b"state").unwrap()];
+        let files = vec![folder.stream_state(0, &mut |out| out(b"state")).unwrap()];
         folder.write_manifest(&Manifest { version: VERSION, savepoint: true, files, ..Manifest::default() }).unwrap();
         fs::rename(root.path().join("a/b"), root.path().join("c")).unwrap();
         for path in ["c", "c/manifest.json"] {
@@ -236,7 +249,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("s");
         let create = || SavepointFolder::create(Arc::new(RealDisk), dir.clone());
-        create().unwrap().write_state(3, b"x").unwrap();
+        create().unwrap().stream_state(3, &mut |out| out(b"x")).unwrap();
         let folder = create().unwrap();
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
         folder.write_manifest(&Manifest { version: VERSION, savepoint: true, ..Manifest::default() }).unwrap();
@@ -251,7 +264,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = SavepointFolder::create(Arc::new(RealDisk), root.path().join("s")).unwrap();
         fs::write(root.path().join("x"), b"state").unwrap();
-        let mut file = folder.write_state(0, b"state").unwrap();
+        let mut file = folder.stream_state(0, &mut |out| out(b"state")).unwrap();
         file.path = "../x".to_owned();
         folder.write_manifest(&Manifest { version: VERSION, savepoint: true, files: vec![file], ..Manifest::default() }).unwrap();
         let saved = Saved::open(Arc::new(RealDisk), folder.dir()).unwrap();

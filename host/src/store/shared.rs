@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use tidemill_core::checkpoint::manifest::{Manifest, StoredFile};
 use tidemill_core::{Error, Result};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{CheckpointStore, MANIFEST, PREFIX, checksum, manifest};
+use super::{CheckpointStore, MANIFEST, PREFIX, manifest};
 
 const SHARED: &str = "shared";
 /// How much is copied at once.
@@ -59,27 +59,37 @@ impl CheckpointStore {
         Ok(StoredFile { name: name.to_owned(), path, bytes, checksum: format!("{hash:016x}") })
     }
 
-    /// Copies a stored file back, and compares it with what the manifest says.
+    /// Brings a stored file to a path of this machine, and compares it with what the manifest says. A shared file, which nobody changes, is
+    /// linked there, if that can be; so the file at `to` must not be changed either.
     ///
     /// # Errors
     /// It is missing or not what was written, or cannot be copied.
     pub fn fetch(&self, file: &StoredFile, to: &Path) -> Result<()> {
         let path = self.dir.join(&file.path);
-        let bytes =
-            self.disk.read(&path).map_err(|error| Error::storage(format!("reading state file {}", path.display())).caused_by(error))?;
-        let found = checksum(&bytes);
-        if bytes.len() as u64 != file.bytes || found != file.checksum {
-            return Err(Error::corrupt(format!(
-                "state file {} is damaged: it has {} bytes with checksum {found}, but {} bytes with checksum {} were written; restore it \
-                 from a backup, or start again from nothing with --fresh",
-                path.display(),
-                bytes.len(),
-                file.bytes,
-                file.checksum
-            )));
+        let linked = shared_name(file).is_some() && self.disk.link(&path, to).is_ok();
+        let copying = || format!("copying {} to {}", path.display(), to.display());
+        let mut copy = if linked { None } else { Some(File::create(to).map_err(|error| Error::storage(copying()).caused_by(error))?) };
+        let (mut bytes, mut hash, mut failed) = (0, Xxh3::new(), false);
+        let read = self.disk.read_parts(&path, &mut |part| {
+            bytes += part.len() as u64;
+            hash.update(part);
+            let written = copy.as_mut().map_or(Ok(()), |copy| copy.write_all(part));
+            failed = written.is_err();
+            written
+        });
+        let doing = || if failed { copying() } else { format!("reading state file {}", path.display()) };
+        read.map_err(|error| Error::storage(doing()).caused_by(error))?;
+        let found = format!("{:016x}", hash.digest());
+        if bytes == file.bytes && found == file.checksum {
+            return Ok(());
         }
-        std::fs::write(to, bytes)
-            .map_err(|error| Error::storage(format!("copying {} to {}", path.display(), to.display())).caused_by(error))
+        Err(Error::corrupt(format!(
+            "state file {} is damaged: it has {bytes} bytes with checksum {found}, but {} bytes with checksum {} were written; restore it \
+             from a backup, or start again from nothing with --fresh",
+            path.display(),
+            file.bytes,
+            file.checksum
+        )))
     }
 
     /// Removes the shared files that no checkpoint names and that are not among `under_way`. Returns the paths of those that stay.
@@ -117,6 +127,12 @@ impl CheckpointStore {
         let bytes = self.disk.read(&path).map_err(|error| Error::storage(format!("reading {}", path.display())).caused_by(error))?;
         manifest(id, &path, &bytes).map(Some)
     }
+}
+
+/// What stands for the content of a shared file; `None` for a file of one checkpoint only.
+#[must_use]
+pub fn shared_name(file: &StoredFile) -> Option<&str> {
+    file.path.strip_prefix(SHARED)?.strip_prefix('/').filter(|name| !name.contains('/'))
 }
 
 /// The paths of all files of databases that a manifest names.

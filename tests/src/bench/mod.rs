@@ -4,6 +4,7 @@ pub mod big_state;
 pub mod boundary;
 pub mod job;
 pub mod reference;
+pub mod restore;
 pub mod stages;
 
 /// The middle one of some measurements.

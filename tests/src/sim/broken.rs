@@ -13,11 +13,14 @@ use tidemill_core::sink::{Committable, Prepared, Sink, SinkWriter, WriterTask};
 use super::schedule::Fault;
 
 /// Every fault with its name.
-pub const FAULTS: [(&str, Fault); 6] = [
+pub const FAULTS: [(&str, Fault); 9] = [
     ("a sink that commits before the manifest is durable", Fault { sink: hasty, ..Fault::NONE }),
     ("a restore that does not commit (rule 2)", Fault { sink: forgetful, ..Fault::NONE }),
     ("checkpoints whose bytes are not synced", Fault { store: without_bytes, ..Fault::NONE }),
     ("checkpoints whose names are not synced", Fault { store: without_names, ..Fault::NONE }),
+    ("a cleaner that removes one file too many", Fault { store: greedy, ..Fault::NONE }),
+    ("a cleaner that leaves files that nobody names", Fault { store: lazy, ..Fault::NONE }),
+    ("a savepoint that commits its output", Fault { savepoints_commit: true, ..Fault::NONE }),
     ("output whose bytes are not synced", Fault { output: without_bytes, ..Fault::NONE }),
     ("output whose names are not synced", Fault { output: without_names, ..Fault::NONE }),
 ];
@@ -103,6 +106,63 @@ impl Sink for Forgetful {
 
     fn newest_commit(&self) -> Result<Option<(u32, u64)>> {
         self.sink.newest_commit()
+    }
+}
+
+/// A disk on which shared files are removed wrongly.
+struct Cleaning {
+    disk: Arc<dyn Disk>,
+    /// Another one besides, rather than none.
+    too_many: bool,
+}
+
+fn greedy(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    Arc::new(Cleaning { disk, too_many: true })
+}
+
+fn lazy(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    Arc::new(Cleaning { disk, too_many: false })
+}
+
+impl Disk for Cleaning {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.disk.create(path)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.disk.read(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let Some(dir) = path.parent().filter(|dir| dir.ends_with("shared")) else { return self.disk.remove(path) };
+        if !self.too_many {
+            return Ok(());
+        }
+        self.disk.remove(path)?;
+        match self.disk.list(dir)?.first() {
+            Some(other) => self.disk.remove(other),
+            None => Ok(()),
+        }
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.disk.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
     }
 }
 

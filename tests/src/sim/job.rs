@@ -24,6 +24,7 @@ use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
 use tidemill_wit::schema::TypeTable;
 
 use super::day::{BOUND, Day};
+use super::files::open_stored;
 use super::moody::Moody;
 use super::source::MemorySource;
 use crate::native::NativeFactory;
@@ -113,6 +114,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
         sinks,
         operators: (1..).zip(&operators).map(job_operator).collect(),
         backend: Arc::new(MemoryBackend),
+        open_stored,
         checkpoints: checkpoint::Options { interval: 5, timeout: 1_000_000, min_pause: 0, tolerable_failures: 2 },
         retain: 1,
         keep_on_cancel: true,

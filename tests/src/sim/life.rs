@@ -14,9 +14,11 @@ use tidemill::runtime::checkpoints::{Checkpoints, Task};
 use tidemill::runtime::job::Job;
 use tidemill::runtime::recovery::{Recovered, recover};
 use tidemill::store::CheckpointStore;
+use tidemill::store::savepoint::{Saved, SavepointFolder};
 use tidemill_core::checkpoint::{Action, Coordinator, Event};
 use tidemill_core::disk::Disk;
 use tidemill_core::exchange::Barrier;
+use tidemill_core::sink::Sink;
 use tidemill_core::worker::{Report, Step, Worker, WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
 
@@ -62,6 +64,26 @@ pub struct Life {
     phase: Phase,
     tally: Tally,
     end: Option<Action>,
+    /// The plain savepoint under way.
+    saving: Option<u64>,
+    /// The savepoints that are wanted; the first may be under way.
+    wanted: VecDeque<SavepointFolder>,
+    /// Where the savepoint of the stop goes.
+    at_stop: Option<SavepointFolder>,
+    /// The checkpoint that it is of.
+    saved_at: Option<u64>,
+    /// The savepoints that the user was told are there.
+    saved: Vec<PathBuf>,
+    breaks: Option<Breaks>,
+}
+
+/// A life that breaks a rule: it commits a plain savepoint's output to these sinks.
+#[derive(Clone)]
+pub struct Breaks {
+    /// By uid.
+    pub sinks: Vec<(String, Arc<dyn Sink>)>,
+    /// Where the savepoints are.
+    pub disk: Arc<dyn Disk>,
 }
 
 /// What has become of a life's checkpoints.
@@ -116,7 +138,31 @@ impl Life {
         let workers = seats(job, recovered, attempt)?;
         let (tasks, messages) = Default::default();
         let (phase, tally, end) = (Phase::Run, Tally::default(), None);
-        Ok(Some(Self { rng, store, workers, coordinator, checkpoints, tasks, messages, now, phase, tally, end }))
+        let (saving, wanted, at_stop, saved_at, saved, breaks) = Default::default();
+        Ok(Some(Self {
+            rng,
+            store,
+            workers,
+            coordinator,
+            checkpoints,
+            tasks,
+            messages,
+            now,
+            phase,
+            tally,
+            end,
+            saving,
+            wanted,
+            at_stop,
+            saved_at,
+            saved,
+            breaks,
+        }))
+    }
+
+    /// Lets it commit what plain savepoints hold.
+    pub fn break_rule(&mut self, breaks: Breaks) {
+        self.breaks = Some(breaks);
     }
 
     /// Lets one thing happen, whichever the seed picks. Returns the end when it is reached.
@@ -136,21 +182,61 @@ impl Life {
         match self.end.take() {
             Some(Action::Fail { reason }) => Err(Error::storage(reason)),
             Some(Action::Finish { checkpoint }) => {
+                self.tell_stop(checkpoint);
                 self.wind_down();
                 self.store.mark_finished(checkpoint)?;
                 Ok(Some(End::Finished))
             }
-            Some(_) => {
+            Some(Action::Stopped { checkpoint }) => {
+                self.tell_stop(checkpoint);
                 self.wind_down();
                 Ok(Some(End::Stopped))
             }
+            Some(action) => Err(Error::guest(format!("{action:?} ends nothing"))),
             None => Ok(None),
         }
     }
 
-    /// Asks for a stop at a checkpoint.
-    pub fn stop(&mut self) {
-        self.event(Event::Stop);
+    /// Asks for a stop at a checkpoint, maybe with a savepoint of it, maybe after the end of all event time.
+    pub fn stop(&mut self, savepoint: Option<SavepointFolder>, drain: bool) {
+        self.at_stop = savepoint;
+        self.event(if drain { Event::Drain } else { Event::Stop });
+    }
+
+    /// Asks for a savepoint.
+    pub fn savepoint(&mut self, folder: SavepointFolder) {
+        self.wanted.push_back(folder);
+        self.event(Event::Savepoint);
+    }
+
+    /// The savepoints that the user has been told of.
+    pub fn take_saved(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.saved)
+    }
+
+    fn tell_stop(&mut self, checkpoint: u64) {
+        if let Some(folder) = self.at_stop.take_if(|_| self.saved_at == Some(checkpoint)) {
+            self.saved.push(folder.dir().to_owned());
+        }
+    }
+
+    /// Tells the checkpoint thread where a savepoint goes, before any part of it comes.
+    fn save(&mut self, barrier: Barrier) {
+        let Barrier { checkpoint, savepoint, stop, .. } = barrier;
+        let folder = if savepoint { self.wanted.front() } else { self.at_stop.as_ref().filter(|_| stop) };
+        if let Some(folder) = folder.cloned() {
+            self.saved_at = stop.then_some(checkpoint);
+            self.tasks.push_back(Task::Save { checkpoint, folder, also_checkpoint: stop, trigger: checkpoint.to_string() });
+        }
+    }
+
+    fn commit_savepoint(&self) -> Result<()> {
+        let (Some(breaks), Some(folder)) = (&self.breaks, self.wanted.front()) else { return Ok(()) };
+        let manifest = Saved::open(Arc::clone(&breaks.disk), folder.dir())?.manifest;
+        for (of, (_, sink)) in manifest.sinks.iter().zip(&breaks.sinks) {
+            sink.commit(&of.committables)?;
+        }
+        Ok(())
     }
 
     /// Does what the checkpoint thread was still asked for, as the runtime does when an attempt ends while the process lives on.
@@ -208,6 +294,10 @@ impl Life {
         }
         let Some(event) = self.checkpoints.perform(task, self.now)? else { return Ok(()) };
         match event {
+            Event::Stored { checkpoint } if self.saving == Some(checkpoint) => {
+                self.phase = Phase::Run;
+                self.commit_savepoint()?;
+            }
             Event::Stored { .. } => self.phase = Phase::AfterManifest,
             Event::Committed { .. } => {
                 self.phase = Phase::Run;
@@ -234,6 +324,8 @@ impl Life {
             match action {
                 Action::Trigger(barrier) => {
                     self.phase = Phase::BeforeManifest;
+                    self.saving = barrier.savepoint.then_some(barrier.checkpoint);
+                    self.save(barrier);
                     for seat in &mut self.workers {
                         seat.commands.push_back(barrier);
                         seat.alarm.0.store(true, Ordering::Relaxed);
@@ -245,9 +337,11 @@ impl Life {
                 Action::Discard { checkpoint } => {
                     self.phase = Phase::Run;
                     self.tally.failed += 1;
+                    self.checkpoints.given_up().give_up(checkpoint);
                     self.tasks.push_back(Task::Discard { checkpoint });
                 }
-                Action::Saved { .. } | Action::NotSaved { .. } => {}
+                Action::Saved { .. } => self.saved.extend(self.wanted.pop_front().map(|folder| folder.dir().to_owned())),
+                Action::NotSaved { .. } => _ = self.wanted.pop_front(),
                 Action::Finish { .. } | Action::Stopped { .. } | Action::Fail { .. } => self.end = Some(action),
             }
         }

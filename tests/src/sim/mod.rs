@@ -2,9 +2,13 @@
 
 pub mod broken;
 pub mod day;
+pub mod files;
 pub mod job;
 pub mod life;
 pub mod moody;
+pub mod output;
+pub mod saving;
 pub mod schedule;
 pub mod source;
+pub mod stored;
 pub mod trouble;

@@ -1,11 +1,10 @@
 //! A job from its first life to its end, through whatever befalls it, and what must be true all the time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use serde_json::Value;
 use tidemill::runtime::job::Job;
 use tidemill::runtime::recovery::forget;
 use tidemill::store::CheckpointStore;
@@ -15,8 +14,12 @@ use tidemill_core::worker::Node;
 use tidemill_core::{Error, Kind, Timestamp, checkpoint};
 
 use super::day::Day;
+use super::files::FilesBackend;
 use super::job::{DEAD_LETTERS, OUTPUTS, Shape, stock_out};
-use super::life::{CHECKPOINTS, End, Life, Phase, Tally};
+use super::life::{Breaks, CHECKPOINTS, End, Life, Phase, Tally};
+use super::output::{is_visible, rows};
+use super::saving::{Savepoints, TakenOver};
+use super::stored::{check_no_leftovers, check_whole};
 use super::trouble::Trouble;
 use crate::sim_disk::SimDisk;
 
@@ -26,7 +29,7 @@ const LIVES: u64 = 12;
 const STEPS: u64 = 2_000_000;
 const FOREVER: i64 = i64::MAX / 2;
 /// The folders of all sinks.
-const FOLDERS: [&str; 3] = [OUTPUTS[0], OUTPUTS[1], DEAD_LETTERS];
+pub(super) const FOLDERS: [&str; 3] = [OUTPUTS[0], OUTPUTS[1], DEAD_LETTERS];
 
 /// Changes a job so that it breaks a rule.
 #[derive(Clone, Copy)]
@@ -37,11 +40,13 @@ pub struct Fault {
     pub store: fn(Arc<dyn Disk>) -> Arc<dyn Disk>,
     /// Wraps the disk of the sinks.
     pub output: fn(Arc<dyn Disk>) -> Arc<dyn Disk>,
+    /// Whether plain savepoints commit the output that they hold.
+    pub savepoints_commit: bool,
 }
 
 impl Fault {
     /// No rule is broken.
-    pub const NONE: Self = Self { sink: |sink| sink, store: |disk| disk, output: |disk| disk };
+    pub const NONE: Self = Self { sink: |sink| sink, store: |disk| disk, output: |disk| disk, savepoints_commit: false };
 }
 
 /// What happened, over all schedules.
@@ -65,9 +70,24 @@ pub struct Counts {
     pub starts_over: u64,
     /// Checkpoints.
     pub checkpoints: Tally,
+    /// Processes whose state is in files of its own.
+    pub with_files: u64,
+    /// Jobs that were given another parallelism while their process lived on.
+    pub rescaled: u64,
+    /// Savepoints that were completed.
+    pub savepoints: u64,
+    /// Starts from a savepoint.
+    pub taken_over: u64,
+    /// Starts from a savepoint that were refused since its output was gone.
+    pub gone: u64,
+    /// Starts from a savepoint in a new incarnation.
+    pub incarnations: u64,
+    /// Stops at which all event time ended.
+    pub drains: u64,
 }
 
 /// How a life ended.
+#[derive(Debug)]
 enum Outcome {
     End(End),
     /// It was cut short.
@@ -75,12 +95,12 @@ enum Outcome {
     Failed(Error),
 }
 
-struct Schedule<'a> {
-    rng: Rng,
-    day: Day,
-    disk: SimDisk,
-    fault: Fault,
-    counts: &'a mut Counts,
+pub(super) struct Schedule<'a> {
+    pub(super) rng: Rng,
+    pub(super) day: Day,
+    pub(super) disk: SimDisk,
+    pub(super) fault: Fault,
+    pub(super) counts: &'a mut Counts,
     /// The process that runs; `None` after it died.
     job: Option<Job>,
     parallelism: u32,
@@ -88,7 +108,16 @@ struct Schedule<'a> {
     /// The user wants to start from nothing.
     over: bool,
     /// The rows that a reader has taken out of each output folder.
-    taken: [Vec<String>; 3],
+    pub(super) taken: [Vec<String>; 3],
+    /// The rows of earlier incarnations, in each output folder: what comes again in this one was to come again.
+    pub(super) before: [Vec<String>; 3],
+    /// Whether the user takes savepoints.
+    pub(super) saves: bool,
+    /// All event time may have ended before its time: the output says nothing until the job has started from nothing.
+    pub(super) drains: bool,
+    pub(super) savepoints: Savepoints,
+    /// What happened, for the one who looks for the reason of a failure.
+    pub(super) story: Vec<String>,
 }
 
 /// Runs a job through all that the seed has for it until it has finished.
@@ -101,8 +130,24 @@ pub fn simulate(seed: u64, fault: Fault, counts: &mut Counts) -> Result<(), Stri
     let mut day = Day::new(seed, baskets, splits);
     day.spoil(&mut rng);
     let disk = SimDisk::new(seed);
-    let mut schedule =
-        Schedule { rng, day, disk, fault, counts, job: None, parallelism: 0, now: Timestamp(0), over: false, taken: Default::default() };
+    let saves = rng.bool();
+    let mut schedule = Schedule {
+        rng,
+        day,
+        disk,
+        fault,
+        counts,
+        job: None,
+        parallelism: 0,
+        now: Timestamp(0),
+        over: false,
+        taken: Default::default(),
+        before: Default::default(),
+        saves,
+        drains: false,
+        savepoints: Savepoints::default(),
+        story: Vec::new(),
+    };
     let outcome = (0..=LIVES).try_for_each(|attempt| match schedule.live(attempt) {
         Ok(false) => Ok(()),
         Ok(true) => Err(None),
@@ -113,6 +158,7 @@ pub fn simulate(seed: u64, fault: Fault, counts: &mut Counts) -> Result<(), Stri
         Err(Some(what)) => Err(what),
         Ok(()) => Err("the job has not finished".to_owned()),
     }
+    .map_err(|what| format!("{what}; before that: {}", schedule.story.join(", ")))
 }
 
 impl Schedule<'_> {
@@ -128,7 +174,9 @@ impl Schedule<'_> {
         }
         let failed_before = self.disk.failed();
         self.over |= !peaceful && attempt > 0 && self.rng.u8(..16) == 0;
+        self.story.push(format!("life {attempt} with {trouble:?}"));
         let (outcome, phase) = self.run(&job, trouble, attempt)?;
+        self.story.push(format!("its end {outcome:?} in {phase:?}"));
         self.counts.lives += 1;
         self.counts.rescales += u64::from(attempt > 0 && self.parallelism != job.parallelism);
         self.parallelism = job.parallelism;
@@ -143,12 +191,28 @@ impl Schedule<'_> {
                 // The process restarts the job, or ends.
                 self.job = self.rng.bool().then_some(job);
             }
-            Outcome::End(End::Stopped) => self.counts.stops += 1,
+            Outcome::End(End::Stopped) => {
+                self.counts.stops += 1;
+                self.counts.drains += u64::from(self.drains);
+                self.rescale(job);
+            }
             // A power cut may have brought back the name of a removed file just before.
             Outcome::End(End::Finished) if phase == Phase::Restore => return Ok(true),
             Outcome::End(End::Finished) => return self.check_tidy().map(|()| true),
         }
+        // Whoever has ended all event time starts from nothing, if ever.
+        self.over |= self.drains;
+        check_whole(&self.disk, &self.savepoints.completed)?;
         self.check(false).map(|()| false)
+    }
+
+    /// After a stop the process may live on, with another number of workers.
+    fn rescale(&mut self, mut job: Job) {
+        if self.rng.bool() {
+            job.parallelism = self.rng.u32(1..4);
+            self.counts.rescaled += 1;
+            self.job = Some(job);
+        }
     }
 
     /// A new process: nothing of the one before is left in memory.
@@ -164,6 +228,10 @@ impl Schedule<'_> {
         let disk = (self.fault.output)(Arc::new(self.disk.clone()));
         let mut job = stock_out(&self.day, shape, &disk)?;
         job.retain = self.rng.usize(1..4);
+        if self.rng.u8(..3) == 0 {
+            job.backend = Arc::new(FilesBackend::new()?);
+            self.counts.with_files += 1;
+        }
         for (_, sink) in &mut job.sinks {
             *sink = (self.fault.sink)(Arc::clone(sink));
         }
@@ -201,15 +269,28 @@ impl Schedule<'_> {
                 Err(error) => return Ok((Outcome::Failed(error), Phase::Restore)),
             }
         }
+        if attempt > 0 && !self.drains {
+            match self.maybe_take_over(job, &disk)? {
+                TakenOver::Yes | TakenOver::No => {}
+                TakenOver::Failed(_) if self.disk.is_down() => return Ok((Outcome::Cut, Phase::Restore)),
+                TakenOver::Failed(error) => return Ok((Outcome::Failed(error), Phase::Restore)),
+            }
+        }
         let mut life = match Life::start(job, &disk, self.rng.fork(), self.now, attempt) {
             Ok(Some(life)) => life,
             Ok(None) => return Ok((Outcome::End(End::Finished), Phase::Restore)),
             Err(_) if self.disk.is_down() => return Ok((Outcome::Cut, Phase::Restore)),
             Err(error) => return Ok((Outcome::Failed(error), Phase::Restore)),
         };
+        check_no_leftovers(&self.disk)?;
+        check_whole(&self.disk, &self.savepoints.completed)?;
+        if self.fault.savepoints_commit {
+            life.break_rule(Breaks { sinks: job.sinks.clone(), disk: Arc::clone(&disk) });
+        }
         self.check(false)?;
         self.take()?;
         let outcome = self.steps(&mut life, trouble);
+        self.note_saved(&mut life);
         self.now = life.now();
         self.counts.checkpoints.committed += life.tally().committed;
         self.counts.checkpoints.failed += life.tally().failed;
@@ -230,10 +311,22 @@ impl Schedule<'_> {
         let forgotten = forget(&store, &job.sinks);
         if forgotten.is_ok() {
             self.counts.starts_over += 1;
-            self.over = false;
+            self.story.push("started over".to_owned());
+            (self.over, self.drains) = (false, false);
+            self.before = Default::default();
+            self.savepoints.start_over();
             self.put_away()?;
         }
         Ok(forgotten)
+    }
+
+    /// What is there is of an earlier incarnation from now on.
+    pub(super) fn begin_incarnation(&mut self) -> Result<(), String> {
+        for output in 0..FOLDERS.len() {
+            let rows = self.visible(output)?;
+            self.before.get_mut(output).into_iter().for_each(|before| before.extend(rows.iter().cloned()));
+        }
+        self.put_away()
     }
 
     fn put_away(&mut self) -> Result<(), String> {
@@ -255,8 +348,9 @@ impl Schedule<'_> {
                 return Ok(Outcome::Cut);
             }
             if trouble == Trouble::Stop(step) {
-                life.stop();
+                self.stop(life);
             }
+            self.maybe_save(life);
             let committed = life.tally().committed;
             let stepped = life.step();
             if self.disk.is_down() {
@@ -268,6 +362,10 @@ impl Schedule<'_> {
                 Ok(None) => {}
             }
             if life.tally().committed > committed {
+                self.note_saved(life);
+                if self.rng.u8(..8) == 0 {
+                    check_whole(&self.disk, &self.savepoints.completed)?;
+                }
                 self.check(false)?;
                 self.take()?;
             }
@@ -330,64 +428,4 @@ impl Schedule<'_> {
         }
         self.check(true)
     }
-
-    /// Whatever is visible is expected and there once; at the end it is everything.
-    fn check(&self, finished: bool) -> Result<(), String> {
-        let day = &self.day;
-        let alerts = self.visible(0)?;
-        let distinct: BTreeSet<_> = alerts.iter().cloned().collect();
-        if distinct.len() != alerts.len() {
-            return Err(format!("{} alerts are visible twice", alerts.len() - distinct.len()));
-        }
-        if let Some(alert) = distinct.difference(&day.alerts).next() {
-            return Err(format!("unexpected alert {alert}"));
-        }
-        let mut late: BTreeMap<String, usize> = BTreeMap::new();
-        for line in self.visible(1)? {
-            *late.entry(line).or_default() += 1;
-        }
-        if let Some((line, times)) = late.iter().find(|(line, times)| day.late.get(*line).is_none_or(|expected| *times > expected)) {
-            return Err(format!("late line {line} is visible {times} times"));
-        }
-        let value = |row: &String| serde_json::from_str::<Value>(row).ok()?.get("value")?.as_str().map(str::to_owned);
-        let id = |row: &String| serde_json::from_str::<Value>(&value(row)?).ok()?.get("basket_id")?.as_str().map(str::to_owned);
-        let dead: Vec<String> = self.visible(2)?.iter().filter_map(id).collect();
-        let bad: BTreeSet<String> = dead.iter().cloned().collect();
-        if bad.len() != dead.len() || !bad.is_subset(&day.bad) || (finished && bad != day.bad) {
-            return Err(format!("the dead letters are {dead:?} of {:?}", day.bad));
-        }
-        if finished && (distinct != day.alerts || late != day.late) {
-            let missing = (day.alerts.len() - distinct.len(), day.late.values().sum::<usize>() - late.values().sum::<usize>());
-            return Err(format!("at the end {} alerts and {} late lines are missing", missing.0, missing.1));
-        }
-        Ok(())
-    }
-
-    /// What readers have seen in an output folder.
-    fn visible(&self, output: usize) -> Result<Vec<String>, String> {
-        let dir = FOLDERS.get(output).map_or("", |dir| *dir);
-        let mut rows = rows(&self.disk, Path::new(dir))?;
-        rows.extend(self.taken.get(output).into_iter().flatten().cloned());
-        Ok(rows)
-    }
-}
-
-/// The rows in the visible files of a folder, without the watermark that a late line saw.
-fn rows(disk: &SimDisk, dir: &Path) -> Result<Vec<String>, String> {
-    let mut rows = Vec::new();
-    let paths = disk.list(dir).map_err(|error| error.to_string())?;
-    for path in paths.iter().filter(|path| is_visible(path)) {
-        let bytes = disk.read(path).map_err(|error| error.to_string())?;
-        for line in String::from_utf8_lossy(&bytes).lines() {
-            let broken = |what: &dyn std::fmt::Display| format!("{}: {what}: {line}", path.display());
-            let mut row: Value = serde_json::from_str(line).map_err(|error| broken(&error))?;
-            row.as_object_mut().ok_or_else(|| broken(&"not an object"))?.remove("watermark");
-            rows.push(row.to_string());
-        }
-    }
-    Ok(rows)
-}
-
-fn is_visible(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'))
 }

@@ -36,6 +36,12 @@ pub struct Manifest {
     /// Whether it is a savepoint: the paths of its files are relative to its own folder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub savepoint: bool,
+    /// The checkpoint that it follows; `None` in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Previous>,
+    /// What the client called its request for the savepoint: asked again under the same name, it is answered again and not done again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
     /// The savepoint or checkpoint that the job was told to start from, if this is the copy that it starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
@@ -50,6 +56,15 @@ pub struct Manifest {
     pub operators: Vec<OperatorState>,
     /// What the sinks must commit.
     pub sinks: Vec<SinkCommittables>,
+}
+
+/// A checkpoint that another follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    /// Its id; 0: there was none.
+    pub checkpoint: u64,
+    /// The XXH3 hash of its manifest, in hexadecimal: after a crash another checkpoint may get the same id.
+    pub manifest: String,
 }
 
 /// What a job was told to start from.
@@ -173,6 +188,14 @@ impl Manifest {
         Ok(text)
     }
 
+    /// What a checkpoint that follows this one notes of it.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn as_previous(&self) -> Result<Previous> {
+        Ok(Previous { checkpoint: self.checkpoint, manifest: format!("{:016x}", xxh3_64(&self.to_bytes()?)) })
+    }
+
     /// Reads a stored manifest.
     ///
     /// # Errors
@@ -183,6 +206,18 @@ impl Manifest {
         let Some((text, line)) = line else { return Err(corrupt("is cut off".to_owned())) };
         if line != format!("\nxxh3 {:016x}\n", xxh3_64(text)).as_bytes() {
             return Err(corrupt("does not have the checksum that was written".to_owned()));
+        }
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        // A newer version may lack what this one has: so its number comes first.
+        if let Ok(Versioned { version }) = serde_json::from_slice(text)
+            && version > VERSION
+        {
+            return Err(corrupt(format!(
+                "has version {version}, this program reads version {VERSION}: read it with the newer tidemill that wrote it"
+            )));
         }
         let manifest: Self = serde_json::from_slice(text).map_err(|error| corrupt("is not valid".to_owned()).caused_by(error))?;
         if manifest.version != VERSION {
@@ -209,6 +244,8 @@ mod tests {
             end_of_input: false,
             records_in: 9,
             savepoint: false,
+            previous: None,
+            trigger: None,
             restored: None,
             files: vec![],
             databases: vec![],
@@ -221,6 +258,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         assert_eq!(Manifest::from_bytes(&sample().to_bytes().unwrap()).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_by_its_number_whatever_is_in_it() {
+        let text = br#"{"version": 9, "job": 7}"#;
+        let bytes = [&text[..], format!("\nxxh3 {:016x}\n", xxhash_rust::xxh3::xxh3_64(text)).as_bytes()].concat();
+        let error = Manifest::from_bytes(&bytes).unwrap_err().chain();
+        assert!(error.contains("has version 9, this program reads version 1"), "{error}");
     }
 
     #[test]

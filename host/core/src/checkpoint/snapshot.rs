@@ -13,9 +13,10 @@
 //!
 //! `TMSTATE1`, which is still read, has lengths of 4 bytes.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::key_group::KeyGroup;
+use crate::state::Frozen;
 use crate::{Error, Result, Timestamp};
 
 const MAGIC: &[u8; 8] = b"TMSTATE2";
@@ -26,7 +27,11 @@ const GROUP: u8 = 3;
 const BROADCAST: u8 = 4;
 const END: u8 = 0xFF;
 
-/// Writes a state file.
+/// Takes the bytes of a state file in order, piece by piece.
+pub type Out<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
+/// Writes a state file: what is to be in it is collected in memory, but for key groups that lie elsewhere and are passed through when the
+/// file is written.
 #[derive(Debug, Default)]
 pub struct SnapshotWriter {
     bytes: Vec<u8>,
@@ -66,21 +71,48 @@ impl SnapshotWriter {
         self.bytes.len() as u64
     }
 
-    /// The whole file.
+    /// Where the next block goes.
     #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
-        let hash = xxh3_64(&self.bytes);
-        self.bytes.push(END);
-        self.bytes.extend_from_slice(&hash.to_le_bytes());
-        self.bytes
+    pub fn place(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Writes the file, with the key groups of frozen state at the places that they are for, in ascending order of places.
+    ///
+    /// # Errors
+    /// The key groups cannot be read, or `out` fails.
+    pub fn write(&self, frozen: &mut [(usize, &mut dyn Frozen)], out: &mut Out<'_>) -> Result<()> {
+        let (mut hash, mut written) = (Xxh3::new(), 0);
+        let mut put = |bytes: &[u8]| {
+            hash.update(bytes);
+            out(bytes)
+        };
+        for (place, frozen) in frozen {
+            put(self.bytes.get(written..*place).unwrap_or_default())?;
+            written = *place;
+            frozen.groups(&mut |group, content| {
+                put(&head(GROUP, 2 + content.len() as u64))?;
+                put(&group.0.to_le_bytes())?;
+                put(content)
+            })?;
+        }
+        put(self.bytes.get(written..).unwrap_or_default())?;
+        let hash = hash.digest();
+        out(&[END])?;
+        out(&hash.to_le_bytes())
     }
 
     fn block(&mut self, kind: u8, parts: &[&[u8]]) {
-        self.bytes.push(kind);
-        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        self.bytes.extend_from_slice(&len.to_le_bytes());
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        self.bytes.extend_from_slice(&head(kind, len));
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
     }
+}
+
+/// What a block begins with.
+fn head(kind: u8, len: u64) -> [u8; 9] {
+    let [a, b, c, d, e, f, g, h] = len.to_le_bytes();
+    [kind, a, b, c, d, e, f, g, h]
 }
 
 /// A state file that has been read.
@@ -172,8 +204,19 @@ mod tests {
     use xxhash_rust::xxh3::xxh3_64;
 
     use super::{OperatorSnapshot, Snapshot, SnapshotWriter};
-    use crate::Timestamp;
     use crate::key_group::KeyGroup;
+    use crate::state::{Frozen, FrozenFile};
+    use crate::{Result, Timestamp};
+
+    fn written(writer: &SnapshotWriter, frozen: &mut [(usize, &mut dyn Frozen)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut out = |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        };
+        writer.write(frozen, &mut out).unwrap();
+        bytes
+    }
 
     fn sample() -> Vec<u8> {
         let mut writer = SnapshotWriter::new(7, 1);
@@ -182,7 +225,39 @@ mod tests {
         writer.group(KeyGroup(65), b"");
         writer.operator("second", None);
         writer.broadcast(b"rules");
-        writer.finish()
+        written(&writer, &mut [])
+    }
+
+    struct Elsewhere(&'static [(u16, &'static [u8])]);
+
+    impl Frozen for Elsewhere {
+        fn files(&mut self) -> Result<Vec<FrozenFile>> {
+            Ok(Vec::new())
+        }
+
+        fn groups(&mut self, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
+            self.0.iter().try_for_each(|(group, content)| each(KeyGroup(*group), content))
+        }
+    }
+
+    #[test]
+    fn groups_that_lie_elsewhere_make_the_same_file() {
+        let mut writer = SnapshotWriter::new(7, 1);
+        writer.operator("first", Some(Timestamp(-5)));
+        let first = writer.place();
+        writer.operator("second", None);
+        writer.broadcast(b"rules");
+        let second = writer.place();
+        writer.operator("third", None);
+        let (mut some, mut none) = (Elsewhere(&[(64, b"abc"), (65, b"")]), Elsewhere(&[]));
+        let mut whole = SnapshotWriter::new(7, 1);
+        whole.operator("first", Some(Timestamp(-5)));
+        whole.group(KeyGroup(64), b"abc");
+        whole.group(KeyGroup(65), b"");
+        whole.operator("second", None);
+        whole.broadcast(b"rules");
+        whole.operator("third", None);
+        assert_eq!(written(&writer, &mut [(first, &mut some), (second, &mut none)]), written(&whole, &mut []));
     }
 
     #[test]

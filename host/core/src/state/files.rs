@@ -1,5 +1,6 @@
 //! State that a backend keeps in files, for checkpoints that store only what is new.
 
+use std::any::Any;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -14,6 +15,12 @@ pub trait Frozen: Send {
     /// # Errors
     /// They could not be written, such as for a full disk: the checkpoint fails, while the state itself is whole.
     fn files(&mut self) -> Result<Vec<FrozenFile>>;
+
+    /// Passes the same state on by key groups in ascending order, in the layout of `state/layout.rs`, read from the files. Waits for them.
+    ///
+    /// # Errors
+    /// As [`files`](Self::files), or they cannot be read, or `each` fails.
+    fn groups(&mut self, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()>;
 }
 
 /// One file of a frozen state.
@@ -28,7 +35,10 @@ pub struct FrozenFile {
 }
 
 /// Stored state of a subtask that is read only when it is restored: it may be larger than memory.
-pub trait StoredGroups: Send + Sync {
+pub trait StoredGroups: Any + Send + Sync {
+    /// The key groups of the subtask that stored it.
+    fn groups(&self) -> Range<u32>;
+
     /// Passes the key groups within a range on, in the layout of `state/layout.rs`.
     ///
     /// # Errors

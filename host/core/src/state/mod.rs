@@ -17,7 +17,7 @@ use crate::key_group::KeyGroup;
 use crate::time::{Domain, Timestamp};
 
 pub use broadcast::BroadcastStates;
-pub use cached::{CachedState, Pool, Rows, Space, pass_groups};
+pub use cached::{CachedState, Pool, Rows, Space, can_go_on, pass_groups};
 pub use files::{Frozen, FrozenFile, StoredGroups};
 pub use memory::{MemoryBackend, MemoryState};
 pub use migrate::Migration;
@@ -103,7 +103,18 @@ pub trait KeyedState: Send {
     /// # Errors
     /// The bytes are not such a snapshot.
     fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()>;
+
+    /// The same for all key groups that `source` passes on, which may be many and large.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore), and those of the source. The state is of no use then.
+    fn restore_all(&mut self, source: GroupSource<'_>, states: &[Option<u8>]) -> Result<()> {
+        source(&mut |group, bytes| self.restore(group, bytes, states))
+    }
 }
+
+/// Passes key groups on, in the layout of `state/layout.rs`, and returns the first error of its own or of whom it passes them to.
+pub type GroupSource<'a> = &'a mut dyn FnMut(&mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()>;
 
 /// Makes the state of each operator's subtask.
 pub trait StateBackend: Send + Sync {
@@ -112,6 +123,22 @@ pub trait StateBackend: Send + Sync {
     /// # Errors
     /// The backend cannot be opened.
     fn open(&self, operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>>;
+
+    /// Goes on with stored state as it is, without reading all of it. Its states are `states`, by the same ids, but for new ones at the
+    /// end. `None`: it cannot be gone on with, and must be restored into empty state.
+    ///
+    /// # Errors
+    /// The stored state cannot be read, or is not what was stored.
+    fn go_on(
+        &self,
+        operator: &str,
+        subtask: u32,
+        states: &[StateDescriptor],
+        stored: &dyn StoredGroups,
+    ) -> Result<Option<Box<dyn KeyedState>>> {
+        let _ = (operator, subtask, states, stored);
+        Ok(None)
+    }
 }
 
 /// Which entries to scan.

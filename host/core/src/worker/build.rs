@@ -1,22 +1,21 @@
 //! Makes the workers of a job from its graph.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::restored::RestoredOperator;
 use super::{OperatorTask, SinkTask, SourceSettings, SourceTask, Task, Worker};
 use crate::Result;
 use crate::drift::{Group, Member};
 use crate::exchange::{ByKey, Edge, Observed, Outputs, Receiver, channel};
-use crate::key_group::{KeyGroup, range_of};
+use crate::key_group::range_of;
 use crate::operator::{Operator, OperatorSettings};
 use crate::schema::KeyEncoder;
 use crate::sink::{Sink, WriterTask};
 use crate::source::Split;
-use crate::state::layout::Writer;
-use crate::state::{KeyedState, Migration, NoState, StateBackend, StoredGroups};
-use crate::time::{Domain, Timestamp};
+use crate::state::{KeyedState, NoState, StateBackend};
+use crate::time::Domain;
 
 /// A job's sources, operators and sinks, and how they are connected.
 pub struct Graph {
@@ -76,39 +75,6 @@ pub struct WorkerSetup {
     pub incarnation: u32,
     /// See [`WriterTask`].
     pub attempt: u64,
-}
-
-/// An operator's part of a checkpoint, of all its subtasks.
-#[derive(Default)]
-pub struct RestoredOperator {
-    /// The event-time pass that the checkpoint interrupted, if it did, for every key group that may have state. Those of one subtask have the
-    /// same; those of different subtasks need not: how idle channels return can make their watermarks differ at a barrier.
-    pub passes: Vec<(KeyGroup, Option<Timestamp>)>,
-    /// The state and timers by key group.
-    pub groups: Vec<(KeyGroup, Vec<u8>)>,
-    /// State that is not loaded yet.
-    pub stored: Vec<Arc<dyn StoredGroups>>,
-    /// Today's id of each state in the snapshot; `None` drops it.
-    pub states: Vec<Option<u8>>,
-    /// How the values of the states in the snapshot change, by their ids there.
-    pub migration: Migration,
-    /// The broadcast states, of which every subtask gets a copy.
-    pub broadcast: Vec<u8>,
-    /// Today's id of each broadcast state in the snapshot; `None` drops it.
-    pub broadcast_states: Vec<Option<u8>>,
-    /// How their values change.
-    pub broadcast_migration: Migration,
-}
-
-impl RestoredOperator {
-    /// How far a subtask with these key groups finishes the interrupted pass: as far as all of the groups were in one. After a restore at
-    /// another parallelism they may come from several subtasks; what is left of a longer pass fires with the next watermark, while firing the
-    /// timers of a group that was in no pass would be too early for the records before them.
-    fn pass_of(&self, mine: &Range<u32>) -> Option<Timestamp> {
-        let passes = self.passes.iter().filter(|(group, _)| mine.contains(&u32::from(group.0)));
-        let horizons: Option<Vec<Timestamp>> = passes.map(|(_, horizon)| *horizon).collect();
-        horizons?.into_iter().min()
-    }
 }
 
 /// Makes one worker per waker.
@@ -189,25 +155,14 @@ fn open_operator(
     setup: &WorkerSetup,
     restored: Option<&RestoredOperator>,
 ) -> Result<Operator> {
-    // An operator without keys has no keyed state, so a backend need not prepare for any.
-    let mut state: Box<dyn KeyedState> =
-        if settings.keyed { setup.backend.open(&settings.uid, subtask, &settings.states)? } else { Box::new(NoState) };
     let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
     let mine = range_of(subtask, settings.max_parallelism, parallelism);
-    if let Some(restored) = restored {
-        let RestoredOperator { states, migration, .. } = restored;
-        let mut writer = Writer::default();
-        let mut restore = |group: KeyGroup, bytes: &[u8]| {
-            let bytes = if migration.is_identity() { Ok(bytes) } else { migration.group(group, bytes, &mut writer) };
-            bytes
-                .and_then(|bytes| state.restore(group, bytes, states))
-                .map_err(|error| error.while_doing(format!("restoring key group {} of operator {}", group.0, settings.uid)))
-        };
-        for (group, bytes) in restored.groups.iter().filter(|(group, _)| mine.contains(&u32::from(group.0))) {
-            restore(*group, bytes)?;
-        }
-        restored.stored.iter().try_for_each(|stored| stored.read(mine.clone(), &mut restore))?;
-    }
+    let state: Box<dyn KeyedState> = match restored {
+        // An operator without keys has no keyed state, so a backend need not prepare for any.
+        _ if !settings.keyed => Box::new(NoState),
+        Some(restored) => restored.open(&*setup.backend, &settings.uid, subtask, &settings.states, &mine)?,
+        None => setup.backend.open(&settings.uid, subtask, &settings.states)?,
+    };
     let mut operator = Operator::new(Arc::clone(settings), state)?.as_subtask(subtask);
     if let Some(restored) = restored {
         let states = (&restored.broadcast_states, &restored.broadcast_migration);
@@ -261,20 +216,5 @@ fn lanes(node: &Node) -> usize {
         Node::Source(_) => 2,
         Node::Operator(settings) => settings.dead_letter_lane() + 1,
         Node::Sink(..) => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::RestoredOperator;
-    use crate::Timestamp;
-    use crate::key_group::KeyGroup;
-
-    #[test]
-    fn a_pass_is_finished_as_far_as_all_key_groups_were_in_one() {
-        let passes = [(0, Some(100)), (1, Some(70)), (2, None)].map(|(group, horizon)| (KeyGroup(group), horizon.map(Timestamp))).to_vec();
-        let restored = RestoredOperator { passes, ..RestoredOperator::default() };
-        let found = [0..1, 1..2, 0..2, 0..3, 2..3, 3..9].map(|mine| restored.pass_of(&mine).map(|horizon| horizon.0));
-        assert_eq!(found, [Some(100), Some(70), Some(70), None, None, None]);
     }
 }

@@ -6,6 +6,7 @@
 mod build;
 mod input;
 mod operator_task;
+mod restored;
 mod sink_task;
 mod snapshot;
 mod source_task;
@@ -13,8 +14,9 @@ mod source_task;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use build::{Graph, Node, RestoredOperator, Wire, WireKind, WorkerSetup, build};
+pub use build::{Graph, Node, Wire, WireKind, WorkerSetup, build};
 pub use operator_task::OperatorTask;
+pub use restored::RestoredOperator;
 pub use sink_task::SinkTask;
 pub use snapshot::{TaskPart, WorkerSnapshot};
 pub use source_task::{Alignment, INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
@@ -226,7 +228,7 @@ impl Worker {
     fn snapshot_task(&mut self, index: usize, barrier: Barrier) -> Result<()> {
         let checkpoint = barrier.checkpoint;
         if !self.snapshots.iter().any(|snapshot| snapshot.checkpoint == checkpoint) {
-            self.snapshots.push(WorkerSnapshot::new(barrier, self.index, self.tasks.len()));
+            self.snapshots.push(WorkerSnapshot::new(checkpoint, self.index, self.tasks.len()));
         }
         let found = self.snapshots.iter().position(|snapshot| snapshot.checkpoint == checkpoint);
         let (Some(at), Some(task)) = (found, self.tasks.get_mut(index)) else { return Ok(()) };

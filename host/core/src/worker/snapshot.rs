@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::Task;
 use crate::Result;
-use crate::checkpoint::snapshot::SnapshotWriter;
-use crate::exchange::Barrier;
+use crate::checkpoint::snapshot::{Out, SnapshotWriter};
 use crate::sink::{Committable, Job};
 use crate::source::Split;
 use crate::state::Frozen;
@@ -29,8 +28,8 @@ pub struct WorkerSnapshot {
     pub tasks: Vec<TaskPart>,
     /// How many records the worker's sources had read since the job began.
     pub records_in: u64,
-    /// Whether all state goes into the state file, which any backend can read.
-    whole: bool,
+    /// Where each of them goes in a state file that holds all state.
+    places: Vec<usize>,
     writer: SnapshotWriter,
     missing: usize,
 }
@@ -49,8 +48,7 @@ pub struct TaskPart {
 }
 
 impl WorkerSnapshot {
-    pub(super) fn new(barrier: Barrier, worker: u32, tasks: usize) -> Self {
-        let checkpoint = barrier.checkpoint;
+    pub(super) fn new(checkpoint: u64, worker: u32, tasks: usize) -> Self {
         Self {
             checkpoint,
             worker,
@@ -60,7 +58,7 @@ impl WorkerSnapshot {
             frozen: Vec::new(),
             tasks: Vec::new(),
             records_in: 0,
-            whole: barrier.savepoint,
+            places: Vec::new(),
             writer: SnapshotWriter::new(checkpoint, worker),
             missing: tasks,
         }
@@ -85,9 +83,9 @@ impl WorkerSnapshot {
                     operator.broadcast_state().snapshot(&mut content);
                     self.writer.broadcast(&content);
                 }
-                let frozen = if self.whole { None } else { operator.state().freeze()? };
-                if let Some(frozen) = frozen {
+                if let Some(frozen) = operator.state().freeze()? {
                     self.frozen.push((operator.settings().uid.clone(), frozen));
+                    self.places.push(self.writer.place());
                 } else {
                     let writer = &mut self.writer;
                     operator.state().snapshot(&mut |group, bytes| writer.group(group, bytes))?;
@@ -113,9 +111,14 @@ impl WorkerSnapshot {
         self.missing == 0
     }
 
-    /// The bytes of the worker's state file.
-    #[must_use]
-    pub fn state(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.writer).finish()
+    /// Writes the worker's state file. With the frozen state in it, if it is `whole`: then any backend can read it, and no more than a key
+    /// group of that is in memory at a time.
+    ///
+    /// # Errors
+    /// The frozen state cannot be read, or `out` fails.
+    pub fn write(&mut self, whole: bool, out: &mut Out<'_>) -> Result<()> {
+        let frozen = self.places.iter().zip(&mut self.frozen).filter(|_| whole);
+        let mut frozen: Vec<(usize, &mut dyn Frozen)> = frozen.map(|(place, (_, frozen))| (*place, &mut **frozen as _)).collect();
+        self.writer.write(&mut frozen, out)
     }
 }

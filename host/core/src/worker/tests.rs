@@ -325,7 +325,7 @@ impl Rig {
         let mut restored = RestoredOperator { broadcast_states: vec![Some(0)], ..RestoredOperator::default() };
         for worker in &mut self.workers {
             let Some(Report::Snapshot(mut part)) = worker.report() else { panic!("no snapshot") };
-            let bytes = part.state();
+            let bytes = rig::state_file(&mut part, false);
             for operator in Snapshot::parse(&bytes).unwrap().operators {
                 restored.groups.extend(operator.groups.into_iter().map(|(group, bytes)| (group, bytes.to_vec())));
                 assert!(restored.broadcast.is_empty() || operator.broadcast.is_empty(), "one worker stores it");

@@ -72,6 +72,19 @@ impl Folder {
         if committables.is_empty() { Ok(()) } else { self.sync() }
     }
 
+    /// The parts that are found under neither of their names.
+    pub(super) fn gone(&self, committables: &[Committable]) -> Result<Vec<usize>> {
+        let mut gone = Vec::new();
+        for (index, committable) in committables.iter().enumerate() {
+            let part = Part::from_json(&committable.payload)?;
+            let is_there = |name: &str| self.find(name, &part).map(|found| matches!(found, Found::ThisPart));
+            if !is_there(&part.visible)? && !is_there(&part.hidden)? {
+                gone.push(index);
+            }
+        }
+        Ok(gone)
+    }
+
     /// Notes that a part of this process is durable.
     pub(super) fn remember_synced(&self, hidden: String) {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).insert(hidden);

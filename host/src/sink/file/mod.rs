@@ -79,6 +79,10 @@ impl Sink for FileSink {
         self.folder.commit(committables, Attempt::Again)
     }
 
+    fn gone(&self, committables: &[Committable]) -> Result<Vec<usize>> {
+        self.folder.gone(committables)
+    }
+
     fn clean(&self) -> Result<()> {
         let leftovers =
             self.folder.names()?.into_iter().filter(|name| name::job_of(name) == Some(self.folder.config.job)).collect::<Vec<_>>();

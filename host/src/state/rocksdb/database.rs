@@ -1,5 +1,6 @@
 //! The database of one operator's subtask.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,13 +21,15 @@ pub(super) struct Database {
     folder: Folder,
     /// Tells the files of this database from those of every other.
     id: u64,
+    /// What stands for the contents of files that were taken over, by their names.
+    taken: BTreeMap<String, String>,
     frozen: AtomicU64,
 }
 
 /// The files of a database as they were, under names of their own. They go with this.
 pub(super) struct FrozenFiles {
     pub(super) files: Vec<FrozenFile>,
-    _folder: Folder,
+    pub(super) folder: Folder,
 }
 
 /// A folder that is removed when it is no longer needed.
@@ -40,6 +43,11 @@ impl Folder {
     /// A folder of the operating system's.
     pub(super) fn real(path: PathBuf) -> Self {
         Self { path, real: true }
+    }
+
+    /// A folder that somebody else removes.
+    pub(super) fn lent(path: PathBuf) -> Self {
+        Self { path, real: false }
     }
 }
 
@@ -58,11 +66,19 @@ impl Database {
     /// # Errors
     /// `RocksDB`'s, such as a full disk.
     pub(super) fn create(path: &Path, options: &Options, memory: &Memory, real: bool) -> Result<Self> {
-        let folder = Folder { path: path.to_owned(), real };
+        Self::open(Folder { path: path.to_owned(), real }, options, memory, BTreeMap::new())
+    }
+
+    /// Opens the database in a folder to go on with it. `taken` has what stands for the contents of its files, where that is known.
+    ///
+    /// # Errors
+    /// `RocksDB`'s, such as a full disk.
+    pub(super) fn open(folder: Folder, options: &Options, memory: &Memory, taken: BTreeMap<String, String>) -> Result<Self> {
+        let path = &folder.path;
         let spaces = [(KEYS, memory.space(Space::Keys)), (TIMERS, memory.space(Space::Timers))];
         let db = DB::open_cf_with_opts(options, path, spaces)
-            .map_err(|error| Error::storage(format!("creating the state database {}", path.display())).caused_by(error))?;
-        Ok(Self { db, folder, id: fastrand::u64(..), frozen: AtomicU64::new(0) })
+            .map_err(|error| Error::storage(format!("opening the state database {}", path.display())).caused_by(error))?;
+        Ok(Self { db, folder, id: fastrand::u64(..), taken, frozen: AtomicU64::new(0) })
     }
 
     /// Opens a database to read it.
@@ -70,10 +86,15 @@ impl Database {
     /// # Errors
     /// It is not whole.
     pub(super) fn read(folder: Folder) -> Result<Self> {
-        let spaces = [KEYS, TIMERS].map(|name| (name, Options::default()));
-        let db = DB::open_cf_with_opts_for_read_only(&Options::default(), &folder.path, spaces, false)
+        Self::read_with(folder, &Options::default(), Options::default)
+    }
+
+    /// As [`read`](Self::read), with options for the database and for each space.
+    pub(super) fn read_with(folder: Folder, options: &Options, space: impl Fn() -> Options) -> Result<Self> {
+        let spaces = [KEYS, TIMERS].map(|name| (name, space()));
+        let db = DB::open_cf_with_opts_for_read_only(options, &folder.path, spaces, false)
             .map_err(|error| Error::corrupt(format!("reading the state database {}", folder.path.display())).caused_by(error))?;
-        Ok(Self { db, folder, id: 0, frozen: AtomicU64::new(0) })
+        Ok(Self { db, folder, id: 0, taken: BTreeMap::new(), frozen: AtomicU64::new(0) })
     }
 
     /// The column family of a space.
@@ -108,16 +129,22 @@ impl Database {
             let path = entry.map_err(listing)?.path();
             let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
             // A number is given to one table only. All else is written anew each time.
-            let content = name.ends_with(".sst").then(|| format!("{:016x}-{name}", self.id));
+            let own = || name.ends_with(".sst").then(|| format!("{:016x}-{name}", self.id));
+            let content = self.taken.get(&name).cloned().or_else(own);
             files.push(FrozenFile { name, path, content });
         }
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(FrozenFiles { files, _folder: folder })
+        Ok(FrozenFiles { files, folder })
     }
 
     /// What was being done when an error came up. The state is made anew from the last checkpoint, whatever it was.
     pub(super) fn failed(&self, doing: &str, error: rocksdb::Error) -> Error {
         Error::storage(format!("{doing} {}", self.name())).caused_by(error)
+    }
+
+    /// Where its files are.
+    pub(super) fn path(&self) -> &Path {
+        &self.folder.path
     }
 
     /// What it is called in messages.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 
+use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::{Frozen, FrozenFile};
 use tidemill_core::{Error, Result};
 
 use super::database::{Database, FrozenFiles};
+use super::frozen::pass_frozen;
 
 /// A database that is being frozen, on a thread of its own. Until that has ended nothing may be written to it.
 pub(super) struct Freezing {
@@ -52,12 +54,23 @@ struct FilesToBe {
     there: Option<FrozenFiles>,
 }
 
-impl Frozen for FilesToBe {
-    fn files(&mut self) -> Result<Vec<FrozenFile>> {
+impl FilesToBe {
+    /// Waits for the files.
+    fn there(&mut self) -> Result<&FrozenFiles> {
         let made = match self.there.take() {
             Some(files) => files,
             None => self.made.recv().map_err(|_| Error::storage(format!("freezing the files of {} was given up", self.database)))??,
         };
-        Ok(self.there.insert(made).files.clone())
+        Ok(self.there.insert(made))
+    }
+}
+
+impl Frozen for FilesToBe {
+    fn files(&mut self) -> Result<Vec<FrozenFile>> {
+        Ok(self.there()?.files.clone())
+    }
+
+    fn groups(&mut self, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
+        pass_frozen(&self.there()?.folder, each)
     }
 }

@@ -4,25 +4,30 @@
 //! whole. Caches and write buffers are shared by all, so that many databases take no more memory than one. Nothing here outlives the
 //! process: there is no log, and the folder is emptied at the start, since state comes from checkpoints.
 
+mod bulk;
 mod database;
 mod freezing;
+mod frozen;
 mod options;
 mod overlay;
 mod rows;
 mod stored;
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::rocksdb::Env;
-use tidemill_core::state::{CachedState, KeyedState, Pool, StateBackend};
+use tidemill_core::state::{CachedState, KeyedState, Pool, Space, StateBackend, StoredGroups, can_go_on};
 use tidemill_core::{Error, Result};
 use tidemill_wit::descriptor::StateDescriptor;
 
-use self::database::Database;
+use self::bulk::Bulk;
+use self::database::{Database, Folder};
 use self::options::Memory;
+use self::overlay::Room;
 use self::rows::DatabaseRows;
 
 pub(super) use self::stored::StoredFiles;
@@ -52,12 +57,11 @@ impl RocksBackend {
     /// # Errors
     /// The folder cannot be emptied.
     pub(super) fn in_folder(dir: &Path, memory: u64) -> Result<Self> {
-        let doing = |what: &str| Error::config(format!("{what} the folder for live state {}", dir.display()));
-        match std::fs::remove_dir_all(dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(doing("emptying").caused_by(error)),
-            _ => {}
-        }
-        std::fs::create_dir_all(dir).map_err(|error| doing("creating").caused_by(error))?;
+        let doing = |what: &str, error| Error::config(format!("{what} the folder for live state {}", dir.display())).caused_by(error);
+        std::fs::create_dir_all(dir).map_err(|error| doing("creating", error))?;
+        // Not the folder itself: it may be a disk of its own, or a link to one.
+        let empty = || std::fs::read_dir(dir)?.try_for_each(|entry| remove(&entry?.path()));
+        empty().map_err(|error| doing("emptying", error))?;
         Ok(Self::new(Home::Folder(dir.to_owned()), memory))
     }
 
@@ -83,28 +87,74 @@ impl RocksBackend {
     }
 
     fn create(&self, operator: &str, subtask: u32) -> Result<DatabaseRows> {
-        let made = self.made.fetch_add(1, Ordering::Relaxed);
         let doing = |error: Error| error.while_doing(format!("opening the state of operator {operator}"));
-        let mut options = self.memory.database();
-        let database = match &self.home {
-            Home::Folder(dir) => Database::create(&dir.join(format!("{made}-{subtask}")), &options, &self.memory, true),
+        let (path, mut options) = (self.path(subtask), self.memory.database());
+        let is_real = match &self.home {
+            Home::Folder(_) => true,
             Home::Memory(env) => {
                 options.set_env(env);
-                Database::create(Path::new(&format!("/{made}-{subtask}")), &options, &self.memory, false)
+                false
             }
         };
-        DatabaseRows::new(Arc::new(database.map_err(doing)?), self.memory.overlays()).map_err(doing)
+        let database = Arc::new(Database::create(&path, &options, &self.memory, is_real).map_err(doing)?);
+        let rows = DatabaseRows::new(database, self.memory.overlays()).map_err(doing)?;
+        let options = [Space::Keys, Space::Timers].map(|space| self.memory.space(space));
+        Ok(if is_real { rows.with_bulk(Bulk::new(options, self.memory.for_loading())) } else { rows })
+    }
+
+    /// A path for a new database.
+    fn path(&self, subtask: u32) -> PathBuf {
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{made}-{subtask}");
+        match &self.home {
+            Home::Folder(dir) => dir.join(name),
+            Home::Memory(_) => Path::new("/").join(name),
+        }
+    }
+
+    /// Takes the files of a stored database over, if its rows can be gone on with.
+    fn take_over(&self, subtask: u32, states: &[StateDescriptor], stored: &StoredFiles) -> Result<Option<Box<dyn KeyedState>>> {
+        if !can_go_on(states, &DatabaseRows::new(stored.database()?, Room::new(0))?)? {
+            return Ok(None);
+        }
+        let folder = Folder::real(self.path(subtask));
+        std::fs::create_dir_all(&folder.path)
+            .map_err(|error| Error::storage(format!("creating {}", folder.path.display())).caused_by(error))?;
+        let taken = stored.place(&folder.path)?;
+        let database = Database::open(folder, &self.memory.database(), &self.memory, taken)?;
+        let rows = DatabaseRows::new(Arc::new(database), self.memory.overlays())?;
+        Ok(CachedState::go_on(states, rows, &self.pool)?.map(|state| self.paced(state)))
+    }
+
+    fn paced(&self, state: CachedState<DatabaseRows>) -> Box<dyn KeyedState> {
+        Box::new(match self.interval {
+            Some(millis) => state.with_barriers_every(millis),
+            None => state,
+        })
     }
 }
 
 impl StateBackend for RocksBackend {
     fn open(&self, operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>> {
-        let state = CachedState::new(states, self.create(operator, subtask)?, &self.pool);
-        Ok(Box::new(match self.interval {
-            Some(millis) => state.with_barriers_every(millis),
-            None => state,
-        }))
+        Ok(self.paced(CachedState::new(states, self.create(operator, subtask)?, &self.pool)))
     }
+
+    fn go_on(
+        &self,
+        _operator: &str,
+        subtask: u32,
+        states: &[StateDescriptor],
+        stored: &dyn StoredGroups,
+    ) -> Result<Option<Box<dyn KeyedState>>> {
+        match (&self.home, (stored as &dyn Any).downcast_ref::<StoredFiles>()) {
+            (Home::Folder(_), Some(stored)) => self.take_over(subtask, states, stored).map_err(|error| stored.doing(error)),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub(super) struct Memory {
     cache: Cache,
     buffers: WriteBufferManager,
     write_buffer: usize,
+    loading: usize,
     overlays: Room,
 }
 
@@ -33,11 +34,14 @@ pub(super) fn for_keys(budget: usize) -> usize {
 
 impl Memory {
     pub(super) fn new(budget: usize) -> Self {
-        let bytes = budget - for_keys(budget);
-        let cache = Cache::new_lru_cache(bytes);
-        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes / 2, false, cache.clone());
-        // While overlays are in use, the write buffers are being emptied.
-        Self { cache, buffers, write_buffer: WRITE_BUFFER.min(bytes / 4), overlays: Room::new(bytes / 4) }
+        // While databases are being frozen, what changes lies beside what is being written to files.
+        let (bytes, overlays) = (budget - for_keys(budget), (budget - for_keys(budget)) / 4);
+        let cache = Cache::new_lru_cache(bytes - overlays);
+        // More than this is written to files, but it stays in memory until that is done: there must be room for twice as much.
+        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes * 3 / 8, false, cache.clone());
+        let (write_buffer, overlays) = (WRITE_BUFFER.min(bytes / 8), Room::new(overlays));
+        // The memory for keys in use, of which there are none yet.
+        Self { cache, buffers, write_buffer, overlays, loading: for_keys(budget) / 4 }
     }
 
     /// The memory for what is written while databases are being frozen.
@@ -56,6 +60,17 @@ impl Memory {
         options.set_stats_dump_period_sec(0);
         options.set_keep_log_file_num(1);
         options
+    }
+
+    /// How many bytes a restore may take to load rows.
+    pub(super) fn for_loading(&self) -> usize {
+        self.loading
+    }
+
+    /// The same, for tests.
+    #[cfg(test)]
+    pub(super) fn set_for_loading(&mut self, bytes: usize) {
+        self.loading = bytes;
     }
 
     /// The options of a space of rows.

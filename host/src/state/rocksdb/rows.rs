@@ -8,9 +8,13 @@ use tidemill_core::state::{Frozen, Rows, Space};
 use tidemill_core::{Error, Result};
 use tidemill_wit::columns::BlobsBuf;
 
+use super::bulk::Bulk;
 use super::database::Database;
 use super::freezing::Freezing;
 use super::overlay::{Overlay, Room};
+
+/// How many bytes of rows are written as one unit at most where they are loaded one by one.
+const BATCH: usize = 1 << 20;
 
 /// How many rows go from the overlay to the database with each commit, once they may: some milliseconds' worth.
 const POUR: usize = 1024;
@@ -21,6 +25,8 @@ const POUR: usize = 1024;
 pub(super) struct DatabaseRows {
     database: Arc<Database>,
     batch: WriteBatch,
+    /// Takes in rows that are loaded, if the database is in files.
+    bulk: Option<Bulk>,
     /// What cannot be put into the batch is said at the commit.
     failure: Option<Error>,
     read: ReadOptions,
@@ -42,7 +48,13 @@ impl DatabaseRows {
         // Rows come in the order of their keys.
         write.set_memtable_insert_hint_per_batch(true);
         let (batch, read, overlay) = (WriteBatch::default(), ReadOptions::default(), Overlay::new(room));
-        Ok(Self { database, batch, failure: None, read, write, freezing: None, overlay })
+        Ok(Self { database, batch, bulk: None, failure: None, read, write, freezing: None, overlay })
+    }
+
+    /// The same, whose rows are loaded in bulk.
+    pub(super) fn with_bulk(mut self, bulk: Bulk) -> Self {
+        self.bulk = Some(bulk);
+        self
     }
 
     fn change(&mut self, space: Space, key: &[u8], value: Option<&[u8]>) {
@@ -136,6 +148,21 @@ impl Rows for DatabaseRows {
             self.end_freezing();
         }
         self.commit_all(POUR)
+    }
+
+    fn load(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        if let Some(bulk) = &mut self.bulk {
+            return bulk.add(&self.database, space, key, value);
+        }
+        self.put(space, key, value);
+        if self.batch.size_in_bytes() < BATCH { Ok(()) } else { self.commit() }
+    }
+
+    fn loaded(&mut self) -> Result<()> {
+        match &mut self.bulk {
+            Some(bulk) => bulk.finish(&self.database),
+            None => self.commit(),
+        }
     }
 
     fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {

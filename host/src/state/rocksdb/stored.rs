@@ -1,9 +1,13 @@
 //! The files of a database in a checkpoint, read when they are restored.
 
+use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidemill_core::checkpoint::manifest::StoredDatabase;
+use tidemill_core::checkpoint::manifest::{StoredDatabase, StoredFile};
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::{StoredGroups, pass_groups};
 use tidemill_core::{Error, Result};
@@ -11,7 +15,10 @@ use tidemill_core::{Error, Result};
 use super::database::{Database, Folder};
 use super::overlay::Room;
 use super::rows::DatabaseRows;
-use crate::store::CheckpointStore;
+use crate::store::{CheckpointStore, shared_name};
+
+/// How many files are fetched at one time.
+const FETCHES: usize = 4;
 
 /// A database in a checkpoint. Its files are copied to this machine when they are first read.
 pub(in crate::state) struct StoredFiles {
@@ -26,7 +33,23 @@ impl StoredFiles {
         Self { store, stored, groups, local: Mutex::default() }
     }
 
-    fn database(&self) -> Result<Arc<Database>> {
+    /// Puts the files into a folder to go on with them there; returns what stands for their contents.
+    pub(super) fn place(&self, folder: &Path) -> Result<BTreeMap<String, String>> {
+        let database = self.database()?;
+        for file in &self.stored.files {
+            let (from, to) = (database.path().join(&file.name), folder.join(&file.name));
+            let linked = shared_name(file).is_some() && std::fs::hard_link(&from, &to).is_ok();
+            if !linked {
+                let copying = || format!("copying {} to {}", from.display(), to.display());
+                std::fs::copy(&from, &to).map_err(|error| Error::storage(copying()).caused_by(error))?;
+            }
+        }
+        let content = |file: &StoredFile| Some((file.name.clone(), shared_name(file)?.to_owned()));
+        Ok(self.stored.files.iter().filter_map(content).collect())
+    }
+
+    /// The database, whose files have been found to be what was stored.
+    pub(super) fn database(&self) -> Result<Arc<Database>> {
         let mut local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(database) = &*local {
             return Ok(Arc::clone(database));
@@ -34,30 +57,49 @@ impl StoredFiles {
         let folder = Folder::real(self.store.scratch().join(format!("{:016x}", fastrand::u64(..))));
         std::fs::create_dir_all(&folder.path)
             .map_err(|error| Error::storage(format!("creating {}", folder.path.display())).caused_by(error))?;
-        for file in &self.stored.files {
-            // Names of a database have no folders; others are none of RocksDB's.
-            if file.name.contains(['/', '\\']) || file.name.starts_with("..") {
-                return Err(Error::corrupt(format!("a checkpoint names the file {}, which no database has", file.name)));
-            }
-            self.store.fetch(file, &folder.path.join(&file.name))?;
-        }
+        self.fetch(&folder.path)?;
         let database = Arc::new(Database::read(folder)?);
         *local = Some(Arc::clone(&database));
         Ok(database)
     }
+
+    /// Brings the files to a folder, some at a time: to check them takes a processor as long as a fast disk to read them.
+    fn fetch(&self, folder: &Path) -> Result<()> {
+        // Names of a database have no folders; others are none of RocksDB's.
+        if let Some(file) = self.stored.files.iter().find(|file| file.name.contains(['/', '\\']) || file.name.starts_with("..")) {
+            return Err(Error::corrupt(format!("a checkpoint names the file {}, which no database has", file.name)));
+        }
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(file) = self.stored.files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.store.fetch(file, &folder.join(&file.name))?;
+            }
+            Ok(())
+        };
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(FETCHES);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(Error::storage("checking files stopped"))))
+        })
+    }
+
+    pub(super) fn doing(&self, error: Error) -> Error {
+        let StoredDatabase { operator, worker, .. } = &self.stored;
+        error.while_doing(format!("restoring the state of operator {operator} that worker {worker} has stored"))
+    }
 }
 
 impl StoredGroups for StoredFiles {
+    fn groups(&self) -> Range<u32> {
+        self.groups.clone()
+    }
+
     fn read(&self, range: Range<u32>, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
         let range = range.start.max(self.groups.start)..range.end.min(self.groups.end);
         if range.is_empty() {
             return Ok(());
         }
-        let doing = |error: Error| {
-            let StoredDatabase { operator, worker, .. } = &self.stored;
-            error.while_doing(format!("restoring the state of operator {operator} that worker {worker} has stored"))
-        };
-        let rows = self.database().and_then(|database| DatabaseRows::new(database, Room::new(0))).map_err(doing)?;
-        pass_groups(&rows, range, each).map_err(doing)
+        let rows = self.database().and_then(|database| DatabaseRows::new(database, Room::new(0))).map_err(|error| self.doing(error))?;
+        pass_groups(&rows, range, each).map_err(|error| self.doing(error))
     }
 }

@@ -2,9 +2,15 @@
 
 mod freezing;
 
-use tidemill_core::Kind;
-use tidemill_core::state::StateBackend;
+use tidemill_core::detector::{KeyRef, SlotKeys};
+use tidemill_core::effects::{TimerOps, Writes};
+use tidemill_core::key_group::{hash_key, key_group};
 use tidemill_core::state::conformance::conformance;
+use tidemill_core::state::{DueTimers, KeyedState, MemoryBackend, StateBackend};
+use tidemill_core::time::Domain;
+use tidemill_core::{Kind, Timestamp};
+use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op, write_op};
+use tidemill_wit::schema::{Type, TypeTable};
 
 use super::RocksBackend;
 
@@ -19,6 +25,59 @@ fn conforms_without_room_for_any_key() {
     let mut backend = RocksBackend::in_memory(64 << 20).unwrap();
     backend.pool = tidemill_core::state::Pool::new(0);
     conformance(&mut |states| backend.open("operator", 0, states).unwrap());
+}
+
+/// The same snapshot and the same due timers, after rows came in many small tables.
+#[test]
+fn loads_rows_in_tables() {
+    let number = StateDescriptor {
+        name: "number".to_owned(),
+        kind: StateKind::Value,
+        value: TypeTable::of(Type::U64),
+        entry_key: None,
+        ttl: None,
+        ttl_update: TtlUpdate::OnCreateAndWrite,
+    };
+    let mut memory = MemoryBackend.open("operator", 0, std::slice::from_ref(&number)).unwrap();
+    let (mut slots, mut writes, mut timers) = (SlotKeys::default(), Writes::default(), TimerOps::default());
+    for slot in 0..3_000u32 {
+        let key = slot.to_le_bytes();
+        let hash = hash_key(&key);
+        slots.push(KeyRef { bytes: &key, hash, group: key_group(hash, 128) });
+        writes.op.push(write_op::PUT);
+        writes.state.push(0);
+        writes.slot.push(slot);
+        writes.entry.push(&[]);
+        writes.value.push(&hash.to_le_bytes());
+        timers.op.push(timer_op::REGISTER);
+        timers.domain.push((slot % 2) as u8);
+        timers.slot.push(slot);
+        timers.timestamp.push((hash >> 40).cast_signed());
+    }
+    memory.apply(&slots, &writes, &timers, Timestamp(1)).unwrap();
+    let snapshot = |state: &mut dyn KeyedState| {
+        let mut groups = Vec::new();
+        state.snapshot(&mut |group, bytes| groups.push((group, bytes.to_vec()))).unwrap();
+        groups
+    };
+    let groups = snapshot(&mut *memory);
+    let folder = tempfile::tempdir().unwrap();
+    let mut backend = RocksBackend::in_folder(folder.path(), 8 << 20).unwrap();
+    backend.memory.set_for_loading(4_000);
+    let mut state = backend.open("operator", 0, &[number]).unwrap();
+    // Not in their order.
+    let mut source = |into: &mut dyn FnMut(_, &[u8]) -> _| groups.iter().rev().try_for_each(|(group, bytes)| into(*group, bytes));
+    state.restore_all(&mut source, &[Some(0)]).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "tables are left");
+    assert_eq!(state.key_count(), 3_000);
+    for domain in Domain::ALL {
+        assert_eq!((state.timer_count(domain), state.next_timer(domain)), (1_500, memory.next_timer(domain)));
+        let (mut expected, mut found) = (DueTimers::default(), DueTimers::default());
+        memory.due_timers(domain, Timestamp(i64::MAX), 200, &mut expected).unwrap();
+        state.due_timers(domain, Timestamp(i64::MAX), 200, &mut found).unwrap();
+        assert_eq!((expected.timestamp, expected.slots.keys), (found.timestamp, found.slots.keys));
+    }
+    assert!(snapshot(&mut *state) == groups);
 }
 
 #[test]

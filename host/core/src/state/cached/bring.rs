@@ -38,7 +38,7 @@ impl<R: Rows> CachedState<R> {
     }
 
     /// Brings those of some keys into use that are not.
-    pub(super) fn load_all(&mut self, keys: &SlotKeys, seen: Option<i64>) -> Result<()> {
+    pub(super) fn bring_all(&mut self, keys: &SlotKeys, seen: Option<i64>) -> Result<()> {
         self.load_where(keys, seen, |memory, slot| memory.find(keys.get(slot as usize)).is_none())
     }
 
@@ -46,7 +46,7 @@ impl<R: Rows> CachedState<R> {
     pub(super) fn load(&mut self, key: KeyRef<'_>) -> Result<()> {
         let mut one = SlotKeys::default();
         one.push(key);
-        self.load_all(&one, None)
+        self.bring_all(&one, None)
     }
 
     /// Brings the keys into use that `wanted` takes and the store has. Content that waits to be seen counts as renewed at `seen`.

@@ -8,11 +8,13 @@
 
 mod away;
 mod bring;
+mod bulk;
 mod note;
 mod pace;
 mod pool;
 mod rows;
 mod staged;
+mod summary;
 mod sweep;
 mod timers;
 mod write;
@@ -29,7 +31,7 @@ use self::staged::Staged;
 use self::timers::Away;
 use super::layout::{Item, Reader, Writer};
 use super::memory::MemoryState;
-use super::{DueTimers, Frozen, KeyedState, Scan};
+use super::{DueTimers, Frozen, GroupSource, KeyedState, Scan};
 use crate::Result;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
@@ -38,6 +40,7 @@ use crate::time::{Domain, Timestamp};
 
 pub use self::pool::Pool;
 pub use self::rows::{Rows, Space};
+pub use self::summary::can_go_on;
 pub use self::write::pass_groups;
 
 /// How many changed keys may wait to be written even at a barrier: as many are written in some 5 ms.
@@ -291,6 +294,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
     fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         self.pace.barrier();
         self.write_all()?;
+        self.write_summary()?;
         self.rows.freeze()
     }
 
@@ -302,6 +306,10 @@ impl<R: Rows> KeyedState for CachedState<R> {
         self.note_restored(group, bytes)?;
         self.unseen |= self.memory.has_unseen();
         self.after_change()
+    }
+
+    fn restore_all(&mut self, source: GroupSource<'_>, states: &[Option<u8>]) -> Result<()> {
+        self.load_all(source, states)
     }
 }
 

@@ -49,6 +49,23 @@ pub trait Rows: Send {
     /// The store cannot be written.
     fn commit(&mut self) -> Result<()>;
 
+    /// Takes in a row that was neither put nor loaded before, one of very many. It can be read after [`loaded`](Self::loaded).
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn load(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(space, key, value);
+        Ok(())
+    }
+
+    /// Makes the loaded rows visible.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn loaded(&mut self) -> Result<()> {
+        self.commit()
+    }
+
     /// All committed rows as files, if the store has them in files. They may be made while more is put, which is not in them.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ impl<R: Rows> CachedState<R> {
         if !ended {
             self.sweep.after = after;
         }
-        self.load_all(&keys, None)?;
+        self.bring_all(&keys, None)?;
         for (_, id) in std::mem::take(&mut self.missing.loaded) {
             self.changed(id);
             self.memory.expire_key(id, now);
@@ -58,7 +58,7 @@ impl<R: Rows> CachedState<R> {
         while !ended {
             let keys;
             (keys, ended) = self.next_away(&mut after, |_| true)?;
-            self.load_all(&keys, Some(now.0))?;
+            self.bring_all(&keys, Some(now.0))?;
             for (_, id) in std::mem::take(&mut self.missing.loaded) {
                 self.changed(id);
             }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tidemill_wit::descriptor::timer_op;
+use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op};
+use tidemill_wit::schema::{Type, TypeTable};
 
 use super::pace::Pace;
 use super::staged::Staged;
@@ -11,9 +12,9 @@ use crate::Result;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
 use crate::key_group::{KeyGroup, hash_key};
-use crate::state::KeyedState;
 use crate::state::conformance::conformance;
-use crate::time::Timestamp;
+use crate::state::{DueTimers, GroupSource, KeyedState, Scan};
+use crate::time::{Domain, Timestamp};
 
 /// Rows in memory.
 #[derive(Default)]
@@ -114,4 +115,122 @@ fn conforms_with_any_room() {
             Box::new(CachedState { pace, ..CachedState::new(states, MapRows::default(), &pool) })
         });
     }
+}
+
+/// A state that is written out and gone on with from its rows, as after a crash, before every so many calls.
+struct Interrupted {
+    states: Vec<StateDescriptor>,
+    state: CachedState<MapRows>,
+    pool: Pool,
+    calls: u32,
+    every: u32,
+}
+
+impl Interrupted {
+    fn turn(&mut self) -> &mut CachedState<MapRows> {
+        self.calls += 1;
+        if self.calls.is_multiple_of(self.every) {
+            let (keys, next) =
+                (self.state.key_count(), Domain::ALL.map(|domain| (self.state.timer_count(domain), self.state.next_timer(domain))));
+            assert!(self.state.freeze().unwrap().is_none());
+            let rows = std::mem::take(&mut self.state.rows);
+            self.state = CachedState::go_on(&self.states, rows, &self.pool).unwrap().unwrap();
+            let after = Domain::ALL.map(|domain| (self.state.timer_count(domain), self.state.next_timer(domain)));
+            assert_eq!((self.state.key_count(), after), (keys, next));
+        }
+        &mut self.state
+    }
+}
+
+impl KeyedState for Interrupted {
+    fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
+        self.turn().prefetch(slots, now, into)
+    }
+
+    fn get_entry(&self, key: KeyRef<'_>, state: u8, entry: &[u8], now: Timestamp, into: &mut Vec<u8>) -> Result<bool> {
+        self.state.get_entry(key, state, entry, now, into)
+    }
+
+    fn scan_entries(&self, scan: &Scan<'_>, now: Timestamp, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        self.state.scan_entries(scan, now, found)
+    }
+
+    fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()> {
+        self.turn().apply(slots, writes, timers, now)
+    }
+
+    fn due_timers(&mut self, domain: Domain, horizon: Timestamp, limit: usize, into: &mut DueTimers) -> Result<()> {
+        self.turn().due_timers(domain, horizon, limit, into)
+    }
+
+    fn remove_timers(&mut self, domain: Domain, due: &DueTimers, count: usize) -> Result<()> {
+        self.turn().remove_timers(domain, due, count)
+    }
+
+    fn next_timer(&self, domain: Domain) -> Option<Timestamp> {
+        self.state.next_timer(domain)
+    }
+
+    fn timer_count(&self, domain: Domain) -> u64 {
+        self.state.timer_count(domain)
+    }
+
+    fn key_count(&self) -> u64 {
+        self.state.key_count()
+    }
+
+    fn expire(&mut self, now: Timestamp) -> Result<()> {
+        // A sweep begins anew whenever the state does: it would never get far.
+        self.state.expire(now)
+    }
+
+    fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
+        self.turn().snapshot(into)
+    }
+
+    fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
+        self.turn().restore(group, bytes, states)
+    }
+
+    fn restore_all(&mut self, source: GroupSource<'_>, states: &[Option<u8>]) -> Result<()> {
+        self.turn().restore_all(source, states)
+    }
+}
+
+#[test]
+fn goes_on_from_rows_that_were_written_out() {
+    for (room, every) in [(0, 1), (2_000, 3), (1 << 30, 1), (1 << 30, 7)] {
+        let pool = Pool::new(room);
+        conformance(&mut |states| {
+            let state = CachedState::new(states, MapRows::default(), &pool);
+            Box::new(Interrupted { states: states.to_vec(), state, pool: pool.clone(), calls: 0, every })
+        });
+    }
+}
+
+#[test]
+fn rows_of_other_states_are_not_gone_on_with() {
+    let declared = |kinds: &[(StateKind, Option<i64>)]| -> Vec<StateDescriptor> {
+        let state = |(kind, ttl): &(StateKind, Option<i64>)| StateDescriptor {
+            name: "n".to_owned(),
+            kind: *kind,
+            value: TypeTable::of(Type::U8),
+            entry_key: None,
+            ttl: *ttl,
+            ttl_update: TtlUpdate::OnCreateAndWrite,
+        };
+        kinds.iter().map(state).collect()
+    };
+    let (value, list) = ((StateKind::Value, Some(5)), (StateKind::List, None));
+    let pool = Pool::new(0);
+    let goes_on = |then: &[(StateKind, Option<i64>)], now: &[(StateKind, Option<i64>)]| {
+        let mut state = CachedState::new(&declared(then), MapRows::default(), &pool);
+        state.freeze().unwrap();
+        CachedState::go_on(&declared(now), state.rows, &pool).unwrap().is_some()
+    };
+    assert!(goes_on(&[value, list], &[value, list]) && goes_on(&[value], &[value, list]), "a new state at the end has no content");
+    for now in [&[list][..], &[list, value], &[(StateKind::Value, None), list], &[(StateKind::Value, Some(6)), list], &[]] {
+        assert!(!goes_on(&[value, list], now), "{now:?}");
+    }
+    assert!(CachedState::go_on(&declared(&[]), MapRows::default(), &pool).unwrap().is_none(), "rows of which nothing is known");
 }

@@ -23,6 +23,11 @@ impl Away {
         Self { domain, count: 0, head: None, moved: false }
     }
 
+    /// So many timers of rows of which none has been looked at.
+    pub(super) fn stored(domain: Domain, count: u64) -> Self {
+        Self { domain, count, head: Some(vec![domain as u8]), moved: true }
+    }
+
     /// The time of the first one.
     pub(super) fn next(&self) -> Option<Timestamp> {
         let (time, _) = timer_of(self.domain, self.head.as_ref()?)?;
@@ -89,7 +94,7 @@ impl<R: Rows> CachedState<R> {
             }
             left > 0
         })?;
-        self.load_all(&due, None)?;
+        self.bring_all(&due, None)?;
         self.looked = false;
         self.find_heads()
     }

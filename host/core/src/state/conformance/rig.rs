@@ -181,9 +181,9 @@ impl Rig {
     }
 
     pub(super) fn restore(&mut self, snapshot: &Snapshot, states: &[Option<u8>]) {
-        for (group, bytes) in snapshot {
-            self.state.restore(*group, bytes, states).expect("restore");
-        }
+        let mut source =
+            |into: &mut dyn FnMut(KeyGroup, &[u8]) -> crate::Result<()>| snapshot.iter().try_for_each(|(group, bytes)| into(*group, bytes));
+        self.state.restore_all(&mut source, states).expect("restore");
     }
 
     /// Lets the backend remove expired content until this many keys are left.

@@ -61,41 +61,61 @@ impl<'a> Reader<'a> {
     #[expect(clippy::should_implement_trait, reason = "a fallible iterator: it must not be read on after an error")]
     pub fn next(&mut self) -> Result<Option<Item<'a>>> {
         loop {
-            let item = match self.at {
-                At::Key => return self.key(),
-                At::State { after } => self.state(after)?,
-                At::Entries { left: 0, state, .. } => {
-                    self.at = At::State { after: Some(state) };
-                    None
-                }
-                At::Entries { state, form, stamped, left, after } => {
-                    let entry = self.entry(state, form, stamped)?;
-                    if form == Form::Map && after.is_some_and(|after| after >= entry.key) {
-                        return Err(self.corrupt("the entries of a map are not in order"));
-                    }
-                    self.at = At::Entries { state, form, stamped, left: left - 1, after: Some(entry.key) };
-                    Some(Item::Entry(entry))
-                }
-                At::Timers { domain, left: 0, .. } => {
-                    self.at = match domain {
-                        Domain::Event => At::Timers { domain: Domain::Processing, left: self.count()?, after: None },
-                        Domain::Processing => At::Key,
-                    };
-                    None
-                }
-                At::Timers { domain, left, after } => {
-                    let time = self.time()?;
-                    if after.is_some_and(|after| after >= time) {
-                        return Err(self.corrupt("the timers of a key are not in order"));
-                    }
-                    self.at = At::Timers { domain, left: left - 1, after: Some(time) };
-                    Some(Item::Timer(domain, time))
-                }
-            };
+            if matches!(self.at, At::Key) {
+                return self.key();
+            }
+            let item = self.step()?;
             if item.is_some() {
                 return Ok(item);
             }
         }
+    }
+
+    /// Passes what is left of the key that has begun on, and returns all of its bytes if nothing of it was read before.
+    ///
+    /// # Errors
+    /// The bytes break the layout.
+    pub(in crate::state) fn content(&mut self, each: &mut dyn FnMut(Item<'a>)) -> Result<&'a [u8]> {
+        let before = self.rest;
+        while !matches!(self.at, At::Key) {
+            self.step()?.into_iter().for_each(&mut *each);
+        }
+        Ok(before.get(..before.len() - self.rest.len()).unwrap_or_default())
+    }
+
+    /// Reads on within a key.
+    fn step(&mut self) -> Result<Option<Item<'a>>> {
+        Ok(match self.at {
+            At::Key => None,
+            At::State { after } => self.state(after)?,
+            At::Entries { left: 0, state, .. } => {
+                self.at = At::State { after: Some(state) };
+                None
+            }
+            At::Entries { state, form, stamped, left, after } => {
+                let entry = self.entry(state, form, stamped)?;
+                if form == Form::Map && after.is_some_and(|after| after >= entry.key) {
+                    return Err(self.corrupt("the entries of a map are not in order"));
+                }
+                self.at = At::Entries { state, form, stamped, left: left - 1, after: Some(entry.key) };
+                Some(Item::Entry(entry))
+            }
+            At::Timers { domain, left: 0, .. } => {
+                self.at = match domain {
+                    Domain::Event => At::Timers { domain: Domain::Processing, left: self.count()?, after: None },
+                    Domain::Processing => At::Key,
+                };
+                None
+            }
+            At::Timers { domain, left, after } => {
+                let time = self.time()?;
+                if after.is_some_and(|after| after >= time) {
+                    return Err(self.corrupt("the timers of a key are not in order"));
+                }
+                self.at = At::Timers { domain, left: left - 1, after: Some(time) };
+                Some(Item::Timer(domain, time))
+            }
+        })
     }
 
     fn key(&mut self) -> Result<Option<Item<'a>>> {

@@ -3,6 +3,7 @@
 use super::super::layout::{Entry, FRESH, Item, Reader, Writer};
 use super::block::LARGE;
 use super::keys::{NONE, Removed};
+use super::shape::Shape;
 use super::{Key, MemoryState};
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::time::{Domain, Timestamp};
@@ -74,6 +75,18 @@ impl MemoryState {
     /// Fills the columns with the state of keys of which [`find_slots`](Self::find_slots) has found the places.
     pub(in crate::state) fn copy(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) {
         self.copy_found(slots, now, into);
+    }
+
+    /// Whether a stored entry is in the form in which the state that it names is held, and needs nothing to be done when it is first seen.
+    pub(in crate::state) fn is_as_held(&self, entry: &Entry<'_>) -> bool {
+        let as_held = |shape: &Shape| shape.form == entry.form && shape.stamped() == entry.stamp.is_some() && entry.stamp != Some(FRESH);
+        self.shapes.get(usize::from(entry.state)).is_some_and(as_held)
+    }
+
+    /// When an entry that is as it is held expires.
+    pub(in crate::state) fn end_of(&self, entry: &Entry<'_>) -> i64 {
+        let shape = self.shapes.get(usize::from(entry.state));
+        shape.zip(entry.stamp).map_or(i64::MAX, |(shape, stamp)| shape.life(Timestamp::MIN).end_of(stamp))
     }
 
     /// Whether any state has a TTL.

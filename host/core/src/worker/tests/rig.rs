@@ -117,9 +117,20 @@ pub(super) struct Restart {
     operator: RestoredOperator,
 }
 
+/// A worker's state file, with frozen state in it or without.
+pub(super) fn state_file(snapshot: &mut super::super::WorkerSnapshot, whole: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = |piece: &[u8]| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    };
+    snapshot.write(whole, &mut out).unwrap();
+    bytes
+}
+
 /// The one worker's snapshot, as a restore reads it.
 pub(super) fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
-    let bytes = snapshot.state();
+    let bytes = state_file(&mut snapshot, false);
     let Snapshot { operators, .. } = Snapshot::parse(&bytes).unwrap();
     let part = operators.first().unwrap();
     let passes = part.groups.iter().map(|(group, _)| (*group, part.pass)).collect();

@@ -1,13 +1,19 @@
-//! State in `RocksDB`: checkpoints of files, restored at other parallelism and by another backend, and refused when they are damaged.
+//! State in `RocksDB`: checkpoints of files, restored at other parallelism and by another backend, refused when they are damaged, and whole
+//! after kills and on full disks.
 
 #![cfg(feature = "rocksdb")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
+mod damage;
+mod folder;
+mod full_disk;
+mod kills;
+
 use std::fs;
-use std::path::PathBuf;
 
 use tidemill_tests::cli::{PATIENCE, Workplace};
+
+use self::folder::{Checkpoints, newest};
 
 const CHECKPOINTS: &str = "tidemill-data/stock-out/checkpoints";
 const ROCKSDB: [&str; 4] = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
@@ -39,11 +45,25 @@ fn goes_on_at_other_parallelism_and_on_another_backend() {
     }
 }
 
-/// The name of the newest checkpoint.
-fn newest(place: &Workplace) -> String {
-    let id = |name: &String| name.strip_prefix("chk-").and_then(|id| id.parse::<u64>().ok());
-    let is_complete = |name: &String| place.path(CHECKPOINTS).join(name).join("manifest.json").exists();
-    place.names(CHECKPOINTS).into_iter().filter(is_complete).max_by_key(id).unwrap()
+/// The shared files of the checkpoint are linked into the live database, and the next checkpoint names them without writing them again.
+#[test]
+fn at_the_same_parallelism_files_are_taken_over() {
+    let place = killed();
+    let before = Checkpoints::of(&place);
+    let shared = before.shared_of(&newest(&place));
+    let inode = |name: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path(CHECKPOINTS).join(name)).unwrap());
+    let inodes: Vec<u64> = shared.iter().map(|name| inode(name)).collect();
+    assert!(!shared.is_empty(), "there is no shared file in {before:?}");
+    let stop = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=1000", "--set", "checkpoints.interval=1h"];
+    let child = place.start(&[&stop[..], &ROCKSDB].concat());
+    tidemill_tests::cli::wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("resumed from"));
+    tidemill_tests::cli::signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped at checkpoint"]);
+    let kept: Vec<&String> = Checkpoints::of(&place).shared_of(&newest(&place)).into_iter().filter_map(|name| shared.get(&name)).collect();
+    assert!(!kept.is_empty(), "no file was taken over of {shared:?}");
+    assert!(shared.iter().zip(inodes).filter(|(name, _)| kept.contains(name)).all(|(name, before)| inode(name) == before));
+    place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
+    place.check_with_oracle();
 }
 
 #[test]
@@ -53,43 +73,6 @@ fn a_checkpoint_of_files_can_be_looked_at_and_taken_over() {
     place.run(&["savepoint", "inspect", &saved]).expect(0, &["stock-out", "first-copy"]);
     let other = ["run", "job.yaml", "--from", &saved, "--new-incarnation", "--data-dir", "other"];
     place.run(&[&other[..], &ROCKSDB].concat()).expect(0, &["took over", "resumed from checkpoint", "finished"]);
-}
-
-/// The files of databases that the newest checkpoint names, each once.
-fn files(place: &Workplace) -> BTreeSet<PathBuf> {
-    let folder = place.path(CHECKPOINTS);
-    let newest = newest(place);
-    let text = fs::read_to_string(folder.join(newest).join("manifest.json")).unwrap();
-    let manifest: serde_json::Value = serde_json::from_str(text.rsplit_once("\nxxh3").unwrap().0).unwrap();
-    let databases = manifest["databases"].as_array().unwrap();
-    databases
-        .iter()
-        .flat_map(|database| database["files"].as_array().unwrap())
-        .map(|file| folder.join(file["path"].as_str().unwrap()))
-        .collect()
-}
-
-#[test]
-fn a_flipped_bit_or_a_missing_end_is_refused_by_name() {
-    let place = killed();
-    let files = files(&place);
-    assert!(files.iter().any(|path| path.extension().is_some_and(|end| end == "sst")), "no table among {files:?}");
-    for path in files {
-        let whole = fs::read(&path).unwrap();
-        let mut flipped = whole.clone();
-        let Some(middle) = flipped.get_mut(whole.len() / 2) else { continue };
-        *middle ^= 4;
-        for damaged in [&flipped[..], &whole[..whole.len() - 1]] {
-            fs::write(&path, damaged).unwrap();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            place
-                .run(&[&["run", "job.yaml"][..], &ROCKSDB].concat())
-                .expect(1, &[&name, "is damaged", "start again from nothing with --fresh"]);
-        }
-        fs::write(&path, whole).unwrap();
-    }
-    place.run(&[&["run", "job.yaml"][..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
-    place.check_with_oracle();
 }
 
 #[test]
