@@ -1,6 +1,9 @@
 //! How the databases are set up.
 
-use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, WriteBufferManager};
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, UniversalCompactOptions,
+    WriteBufferManager,
+};
 
 use tidemill_core::state::Space;
 
@@ -12,6 +15,8 @@ const FILTER_BITS: f64 = 10.0;
 const BLOCK_BYTES: usize = 4 << 10;
 /// What one memtable takes at most, if there is memory enough.
 const WRITE_BUFFER: usize = 64 << 20;
+/// How much of a database's files may be out of date before all are written anew, in percent of what is not.
+const MOST_OUT_OF_DATE: i32 = 100;
 /// How many files a database holds open.
 const OPEN_FILES: i32 = 512;
 /// Flushes and compactions at one time.
@@ -95,6 +100,9 @@ impl Memory {
         options.set_write_buffer_size(self.write_buffer);
         // Each row is written fewer times than with levels, which took a fourth more processor time with Zipf's law; it takes more disk.
         options.set_compaction_style(DBCompactionStyle::Universal);
+        let mut universal = UniversalCompactOptions::default();
+        universal.set_max_size_amplification_percent(MOST_OUT_OF_DATE);
+        options.set_universal_compaction_options(&universal);
         // Most rows are in the last run. What is above will soon be written anew.
         options.set_compression_type(DBCompressionType::None);
         options.set_bottommost_compression_type(DBCompressionType::Lz4);
