@@ -98,7 +98,7 @@ impl Memory {
         let mut options = Options::default();
         options.set_block_based_table_factory(&table);
         options.set_write_buffer_size(self.write_buffer);
-        // Each row is written fewer times than with levels, which took a fourth more processor time with Zipf's law; it takes more disk.
+        // Each row is written fewer times than with levels, at the price of disk.
         options.set_compaction_style(DBCompactionStyle::Universal);
         let mut universal = UniversalCompactOptions::default();
         universal.set_max_size_amplification_percent(MOST_OUT_OF_DATE);
