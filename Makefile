@@ -9,7 +9,7 @@ CARGO := cargo
 ROCKSDB := yes
 FEATURES := $(if $(filter yes,$(ROCKSDB)),--features tidemill-tests/rocksdb)
 
-.PHONY: help demo test rocksdb soak mutants bench bench-rocksdb bench-flink build guests lint clean-demo
+.PHONY: help demo test rocksdb soak mutants bench bench-rocksdb bench-big-state bench-flink build guests lint clean-demo
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -50,9 +50,15 @@ bench-rocksdb: guests rocksdb $(PYTHON)
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- job --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench --backends memory,rocksdb
 	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- restore --work target/bench-restore
 
-## make bench-flink the same job on Apache Flink 2.3.0 and here, in alternation
-bench-flink: build guests $(PYTHON)
-	tests/peers/flink/compare.sh $(BIN)/tidemill $(GUESTS) target/bench-flink
+## make bench-big-state  ten million keys with a timer each on RocksDB, with ever less memory (10 GB of disk, some 10 minutes)
+bench-big-state: guests rocksdb
+	$(CARGO) build --release --locked -p tidemill --features rocksdb
+	$(CARGO) run --release --locked -p tidemill-tests --features rocksdb --bin bench -- big-state --tidemill $(BIN)/tidemill --guests $(GUESTS) --work target/bench-big-state
+
+## make bench-flink the same job on Apache Flink 2.3.0 and here, in alternation; with BACKEND=rocksdb, both on RocksDB
+bench-flink: guests $(if $(filter rocksdb,$(BACKEND)),rocksdb) $(PYTHON)
+	$(CARGO) build --release --locked -p tidemill $(if $(filter rocksdb,$(BACKEND)),--features rocksdb)
+	BACKEND=$(BACKEND) tests/peers/flink/compare.sh $(BIN)/tidemill $(GUESTS) target/bench-flink
 
 build:
 	$(CARGO) build --release --locked --workspace

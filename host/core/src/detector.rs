@@ -202,6 +202,14 @@ pub struct Cells {
     pub items: BlobsBuf,
 }
 
+impl Cells {
+    /// Removes all cells, keeping the capacity.
+    pub fn clear(&mut self) {
+        self.present.clear();
+        self.items.clear();
+    }
+}
+
 /// The entries of a list or map per slot.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
@@ -234,8 +242,7 @@ impl Prefetched {
     /// Removes all cells, keeping the capacity.
     pub fn clear(&mut self) {
         for cells in &mut self.values {
-            cells.present.clear();
-            cells.items.clear();
+            cells.clear();
         }
         for entries in &mut self.entries {
             entries.whole.clear();

@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
 # The stock-out job on Apache Flink 2.3.0 and on Tidemill, on the same files, in alternation: compare.sh TIDEMILL GUESTS_DIR WORK_DIR
-# Both run with parallelism 2, state in memory and checkpoints every 10 s. Needs Java 17 and python3; the first run fetches Flink.
+# Both run with parallelism 2 and checkpoints every 10 s, with state in memory or, if BACKEND is rocksdb, in RocksDB, with 512 MiB for it.
+# Needs Java 17 and python3; the first run fetches Flink.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tidemill=$(realpath "$1") guests=$(realpath "$2")
 mkdir -p "$3"
 work=$(realpath "$3")
-runs=${RUNS:-3} lines=${LINES_IN_DAY:-1200000} keys=${KEYS_IN_DAY:-121450}
+runs=${RUNS:-3} lines=${LINES_IN_DAY:-1200000} keys=${KEYS_IN_DAY:-121450} backend=${BACKEND:-hashmap}
+case $backend in
+  hashmap) state='backend: memory' ;;
+  rocksdb) state='backend: rocksdb, memory: 512MiB' ;;
+  *) echo "BACKEND is hashmap or rocksdb, not $backend" >&2; exit 2 ;;
+esac
 
 "$here/run.sh" setup
 [ -e "$work/data/opening_stock.csv" ] || "$here/run.sh" data "$work/data" "$lines" "$keys" 2 >/dev/null
-sed -e "s#\.\./\.\./target/guests#$guests#; s#data/pos-\*#data/pos/pos-*#; s/interval: 1s/interval: 10s/; /max_rate/d" \
+sed -e "s#\.\./\.\./target/guests#$guests#; s#data/pos-\*#data/pos/pos-*#; s/interval: 1s/interval: 10s/; s/backend: memory/$state/; /max_rate/d" \
   "$here/../../../examples/larkspur/job.yaml" >"$work/job.yaml"
 
 now() { date +%s.%N; }
@@ -23,7 +29,7 @@ for ((run = 1; run <= runs; run++)); do
   # Both write checkpoints durably: neither may wait for what the other has left to be written.
   sync
   begin=$(now)
-  answer=$("$here/run.sh" job "$work/data" hashmap 2 "$work/flink")
+  answer=$("$here/run.sh" job "$work/data" "$backend" 2 "$work/flink")
   flink_wall+=("$(seconds "$begin" "$(now)")")
   flink_net+=("$(sed 's/.*net_runtime_ms=//' <<<"$answer" | awk '{ printf "%.2f", $1 / 1000 }')")
   rm -rf "$work/out" "$work/tidemill-data/stock-out/checkpoints"

@@ -81,7 +81,7 @@ fn throughput(options: &Options) -> Result<(), String> {
         for (backend, found) in options.backends.iter().zip(&mut found) {
             forget(&data);
             let begin = monotonic();
-            let mut run = Run::start(options, &data, &["--set", &format!("state.backend={backend}")])?;
+            let mut run = Run::start(&options.tidemill, &data, &["--set", &format!("state.backend={backend}")])?;
             found.peak = found.peak.max(run.wait()?);
             found.seconds.push(begin.elapsed().as_secs_f64());
             found.state = state_bytes(&data);
@@ -102,7 +102,7 @@ fn barriers(options: &Options, data: &Path) -> Result<(), String> {
     for backend in &options.backends {
         forget(data);
         let state = format!("state.backend={backend}");
-        Run::start(options, data, &["--set", &state, "--set", "checkpoints.interval=1s"])?.wait()?;
+        Run::start(&options.tidemill, data, &["--set", &state, "--set", "checkpoints.interval=1s"])?.wait()?;
         let records = history::read(&data.join(JOB)).map_err(|error| error.chain())?;
         let sorted = |of: fn(&Record) -> u64| -> Vec<f64> {
             let mut all: Vec<f64> = records.iter().map(|record| of(record) as f64 / 1e3).collect();
@@ -133,16 +133,16 @@ fn latencies(options: &Options) -> Result<(), String> {
             _ = fs::remove_dir_all(data.join("tidemill-data"));
         }
         let begin = monotonic();
-        let mut run = Run::start(options, &data, &slow)?;
+        let mut run = Run::start(&options.tidemill, &data, &slow)?;
         run.until(|line| line["records_in"].as_u64().is_some_and(|records| records > 0))?;
         println!("cold start {what}, to the first look at progress with records: {} ms", begin.elapsed().as_millis());
         run.kill();
     }
-    let mut run = Run::start(options, &data, &slow)?;
+    let mut run = Run::start(&options.tidemill, &data, &slow)?;
     run.until(|line| line["checkpoint"].as_u64().is_some_and(|id| id > 2))?;
     run.kill();
     let begin = monotonic();
-    let mut run = Run::start(options, &data, &slow)?;
+    let mut run = Run::start(&options.tidemill, &data, &slow)?;
     run.until(|line| line["message"].as_str().is_some_and(|text| text.starts_with("resumed")))?;
     let resumed = begin.elapsed();
     run.until(|line| line["message"] == "progress")?;
@@ -161,11 +161,11 @@ fn memory(options: &Options) -> Result<(), String> {
         write_spec(options, &data, "pos-*.jsonl", "1s")?;
         forget(&data);
         // Compiling takes more memory than a small job, so the first start only compiles.
-        let mut run = Run::start(options, &data, &[])?;
+        let mut run = Run::start(&options.tidemill, &data, &[])?;
         run.until(|line| line["message"].as_str().is_some_and(|text| text.starts_with("started")))?;
         run.kill();
         forget(&data);
-        let mut run = Run::start(options, &data, &[])?;
+        let mut run = Run::start(&options.tidemill, &data, &[])?;
         let peak = run.wait()?;
         let mut keys = 0;
         run.until(|line| {
@@ -208,14 +208,16 @@ fn state_bytes(data: &Path) -> u64 {
     files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-struct Run {
+/// The program at work, with its log.
+pub(super) struct Run {
     child: Child,
     log: BufReader<ChildStderr>,
 }
 
 impl Run {
-    fn start(options: &Options, data: &Path, extra: &[&str]) -> Result<Self, String> {
-        let program = fs::canonicalize(&options.tidemill).map_err(|error| format!("{}: {error}", options.tidemill.display()))?;
+    /// Starts the job of `job.yaml` in a folder.
+    pub(super) fn start(program: &Path, data: &Path, extra: &[&str]) -> Result<Self, String> {
+        let program = fs::canonicalize(program).map_err(|error| format!("{}: {error}", program.display()))?;
         let mut command = Command::new(program);
         command
             .args(["run", "job.yaml", "--log-format", "json"])
@@ -228,8 +230,13 @@ impl Run {
         Ok(Self { child, log })
     }
 
+    /// The number of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Reads the log until a line is found.
-    fn until(&mut self, mut found: impl FnMut(&Value) -> bool) -> Result<(), String> {
+    pub(super) fn until(&mut self, mut found: impl FnMut(&Value) -> bool) -> Result<(), String> {
         let mut line = String::new();
         loop {
             line.clear();
@@ -257,7 +264,7 @@ impl Run {
         }
     }
 
-    fn kill(mut self) {
+    pub(super) fn kill(mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
     }

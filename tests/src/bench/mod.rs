@@ -1,5 +1,6 @@
 //! What the benches measure.
 
+pub mod big_state;
 pub mod boundary;
 pub mod job;
 pub mod reference;

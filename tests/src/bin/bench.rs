@@ -1,10 +1,11 @@
-//! Measurements: `bench boundary`, `bench job`, `bench restore`. Timings of one run are compared with each other; nothing here fails by being slow.
+//! Measurements: `bench boundary`, `bench job`, `bench big-state`, `bench restore`. Timings of one run are compared with each other; nothing here fails
+//! by being slow.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidemill_tests::bench::{boundary, job, restore};
+use tidemill_tests::bench::{big_state, boundary, job, restore};
 
 /// Measures Tidemill.
 #[derive(Parser)]
@@ -29,6 +30,8 @@ enum What {
     },
     /// The whole stock-out job as a process, from start to exit; cold start, recovery, memory.
     Job(job::Options),
+    /// A job with more keys than fit its memory, at several sizes of memory.
+    BigState(big_state::Options),
     /// The restore of a checkpoint of many keys with a timer each, beside what the machine can do.
     Restore(restore::Options),
 }
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().what {
         What::Boundary { guests, repetitions, keys } => boundary::run(&guests, repetitions, &keys),
         What::Job(options) => job::run(&options),
+        What::BigState(options) => big_state::run(&options),
         What::Restore(options) => restore::run(&options),
     };
     match outcome {

@@ -18,7 +18,7 @@ fn log(place: &Workplace) -> String {
 #[test]
 fn a_job_whose_data_folder_is_full_stops_with_an_error_and_goes_on_when_there_is_space() {
     let place = Workplace::larkspur();
-    let Some(disk) = SmallDisk::mount(&place, "tidemill-data", "24m") else { return };
+    let Some(disk) = SmallDisk::mount(&place, "tidemill-data", "48m") else { return };
     let child = place.start(&[&SLOW[..], &ROCKSDB, &["--set", "restart.strategy=none"]].concat());
     wait_until("something is committed", || !place.visible("out/alerts").is_empty());
     disk.fill();
@@ -39,7 +39,7 @@ fn a_job_whose_data_folder_is_full_stops_with_an_error_and_goes_on_when_there_is
 fn a_job_restarts_until_there_is_space_for_its_databases() {
     for tolerable in ["0", "100000"] {
         let place = Workplace::larkspur();
-        let Some(disk) = SmallDisk::mount(&place, "tidemill-data", "24m") else { return };
+        let Some(disk) = SmallDisk::mount(&place, "tidemill-data", "48m") else { return };
         let tolerable = format!("checkpoints.tolerable_failures={tolerable}");
         let child = place.start(&[&SLOW[..], &ROCKSDB, &DELAYS, &["--set", &tolerable]].concat());
         wait_until("something is committed", || !place.visible("out/alerts").is_empty());

@@ -14,7 +14,8 @@ const TABLES: usize = 8;
 
 /// Loads rows into a database.
 pub(super) struct Bulk {
-    options: Options,
+    /// By space.
+    options: [Options; 2],
     /// How many bytes of rows are gathered for a table.
     room: usize,
     keys: Gathered,
@@ -34,8 +35,8 @@ struct Gathered {
 }
 
 impl Bulk {
-    /// Loads rows into a database with these options for its spaces, with so many bytes of memory.
-    pub(super) fn new(options: Options, room: usize) -> Self {
+    /// Loads rows into a database with these options for its keys and timers, with so many bytes of memory.
+    pub(super) fn new(options: [Options; 2], room: usize) -> Self {
         Self { options, room, keys: Gathered::default(), timers: Gathered::default(), folder: None }
     }
 
@@ -77,7 +78,8 @@ impl Bulk {
             return Ok(());
         }
         let path = self.table(database, space)?;
-        let options = self.options.clone();
+        let [keys, timers] = &self.options;
+        let options = if space == Space::Keys { keys } else { timers }.clone();
         let gathered = self.of(space);
         gathered.sort();
         let mut table = SstFileWriter::create(&options);

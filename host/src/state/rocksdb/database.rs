@@ -75,7 +75,7 @@ impl Database {
     /// `RocksDB`'s, such as a full disk.
     pub(super) fn open(folder: Folder, options: &Options, memory: &Memory, taken: BTreeMap<String, String>) -> Result<Self> {
         let path = &folder.path;
-        let spaces = [KEYS, TIMERS].map(|name| (name, memory.space()));
+        let spaces = [(KEYS, memory.space(Space::Keys)), (TIMERS, memory.space(Space::Timers))];
         let db = DB::open_cf_with_opts(options, path, spaces)
             .map_err(|error| Error::storage(format!("opening the state database {}", path.display())).caused_by(error))?;
         Ok(Self { db, folder, id: fastrand::u64(..), taken, frozen: AtomicU64::new(0) })

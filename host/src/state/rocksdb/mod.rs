@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::rocksdb::Env;
-use tidemill_core::state::{CachedState, KeyedState, Pool, StateBackend, StoredGroups, can_go_on};
+use tidemill_core::state::{CachedState, KeyedState, Pool, Space, StateBackend, StoredGroups, can_go_on};
 use tidemill_core::{Error, Result};
 use tidemill_wit::descriptor::StateDescriptor;
 
@@ -98,7 +98,8 @@ impl RocksBackend {
         };
         let database = Arc::new(Database::create(&path, &options, &self.memory, is_real).map_err(doing)?);
         let rows = DatabaseRows::new(database, self.memory.overlays()).map_err(doing)?;
-        Ok(if is_real { rows.with_bulk(Bulk::new(self.memory.space(), self.memory.for_loading())) } else { rows })
+        let options = [Space::Keys, Space::Timers].map(|space| self.memory.space(space));
+        Ok(if is_real { rows.with_bulk(Bulk::new(options, self.memory.for_loading())) } else { rows })
     }
 
     /// A path for a new database.

@@ -1,15 +1,22 @@
 //! How the databases are set up.
 
-use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
+use rocksdb::{
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options, UniversalCompactOptions,
+    WriteBufferManager,
+};
+
+use tidemill_core::state::Space;
 
 use super::overlay::Room;
 
 /// Bits of the filter for each key: one absent key in a hundred is looked for in vain.
 const FILTER_BITS: f64 = 10.0;
 /// What is read from disk at once. Rows are small, and those that are used together lie anywhere.
-const BLOCK_BYTES: usize = 8 << 10;
+const BLOCK_BYTES: usize = 4 << 10;
 /// What one memtable takes at most, if there is memory enough.
 const WRITE_BUFFER: usize = 64 << 20;
+/// How much of a database's files may be out of date before all are written anew, in percent of what is not.
+const MOST_OUT_OF_DATE: i32 = 100;
 /// How many files a database holds open.
 const OPEN_FILES: i32 = 512;
 /// Flushes and compactions at one time.
@@ -27,16 +34,17 @@ pub(super) struct Memory {
 /// How many of a budget's bytes are for keys in use; the rest is for the databases. A key in use is worth more than its row in a cached
 /// block: it needs no search and no decoding, and no neighbours lie around it.
 pub(super) fn for_keys(budget: usize) -> usize {
-    budget / 8 * 5
+    budget / 4 * 3
 }
 
 impl Memory {
     pub(super) fn new(budget: usize) -> Self {
-        let bytes = budget - for_keys(budget);
-        let cache = Cache::new_lru_cache(bytes);
-        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes / 2, false, cache.clone());
-        // While overlays are in use, the write buffers are being emptied.
-        let (write_buffer, overlays) = (WRITE_BUFFER.min(bytes / 4), Room::new(bytes / 4));
+        // While databases are being frozen, what changes lies beside what is being written to files.
+        let (bytes, overlays) = (budget - for_keys(budget), (budget - for_keys(budget)) / 4);
+        let cache = Cache::new_lru_cache(bytes - overlays);
+        // More than this is written to files, but it stays in memory until that is done: there must be room for twice as much.
+        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes * 3 / 8, false, cache.clone());
+        let (write_buffer, overlays) = (WRITE_BUFFER.min(bytes / 8), Room::new(overlays));
         // The memory for keys in use, of which there are none yet.
         Self { cache, buffers, write_buffer, overlays, loading: for_keys(budget) / 4 }
     }
@@ -71,17 +79,33 @@ impl Memory {
     }
 
     /// The options of a space of rows.
-    pub(super) fn space(&self) -> Options {
+    pub(super) fn space(&self, space: Space) -> Options {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(&self.cache);
-        table.set_bloom_filter(FILTER_BITS, false);
         table.set_block_size(BLOCK_BYTES);
+        // Timers are only ever scanned.
+        if space == Space::Keys {
+            table.set_bloom_filter(FILTER_BITS, false);
+        }
+        // In small parts: whole, those of one file can be larger than all the cache, and would be read again for each row.
+        table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        table.set_partition_filters(space == Space::Keys);
+        table.set_metadata_block_size(BLOCK_BYTES);
+        table.set_pin_top_level_index_and_filter(true);
         table.set_cache_index_and_filter_blocks(true);
+        table.set_cache_index_and_filter_blocks_with_high_priority(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         let mut options = Options::default();
         options.set_block_based_table_factory(&table);
         options.set_write_buffer_size(self.write_buffer);
-        options.set_compression_type(DBCompressionType::Lz4);
+        // Each row is written fewer times than with levels, at the price of disk.
+        options.set_compaction_style(DBCompactionStyle::Universal);
+        let mut universal = UniversalCompactOptions::default();
+        universal.set_max_size_amplification_percent(MOST_OUT_OF_DATE);
+        options.set_universal_compaction_options(&universal);
+        // Most rows are in the last run. What is above will soon be written anew.
+        options.set_compression_type(DBCompressionType::None);
+        options.set_bottommost_compression_type(DBCompressionType::Lz4);
         options
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use rocksdb::{ReadOptions, WriteBatch, WriteOptions};
+use tidemill_core::detector::Cells;
 use tidemill_core::state::{Frozen, Rows, Space};
 use tidemill_core::{Error, Result};
+use tidemill_wit::columns::BlobsBuf;
 
 use super::bulk::Bulk;
 use super::database::Database;
@@ -43,6 +45,8 @@ impl DatabaseRows {
         database.space(Space::Timers)?;
         let mut write = WriteOptions::new();
         write.disable_wal(true);
+        // Rows come in the order of their keys.
+        write.set_memtable_insert_hint_per_batch(true);
         let (batch, read, overlay) = (WriteBatch::default(), ReadOptions::default(), Overlay::new(room));
         Ok(Self { database, batch, bulk: None, failure: None, read, write, freezing: None, overlay })
     }
@@ -115,6 +119,20 @@ impl Rows for DatabaseRows {
         into.clear();
         into.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
+    }
+
+    fn get_many(&self, space: Space, keys: &BlobsBuf, into: &mut Cells) -> Result<()> {
+        let space_of_database = self.database.space(space)?;
+        into.clear();
+        let found = self.database.db.batched_multi_get_cf_opt(space_of_database, keys.view().iter(), true, &self.read);
+        for (key, found) in keys.view().iter().zip(found) {
+            let found = found.map_err(|error| self.database.failed("reading", error))?;
+            let above = if self.overlay.is_empty() { None } else { self.overlay.get(space, key) };
+            let value = above.unwrap_or(found.as_deref());
+            into.present.push(u8::from(value.is_some()));
+            into.items.push(value.unwrap_or_default());
+        }
+        Ok(())
     }
 
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {

@@ -1,9 +1,8 @@
-//! Between memory and the store: keys are brought into use and put away.
+//! Keys are put away, and rows of keys that have vanished go.
 
-use super::note::Timers;
+use super::CachedState;
+use super::note::{MOST_USES, Note, Timers};
 use super::rows::{Rows, Space, key_row};
-use super::{CachedState, Note};
-use crate::detector::KeyRef;
 use crate::{Error, Result};
 
 /// How many bytes stand before a row's content.
@@ -16,28 +15,6 @@ pub(super) fn content(row: &[u8]) -> Result<(i64, &[u8])> {
 }
 
 impl<R: Rows> CachedState<R> {
-    /// Brings a key that is not in use into use, if the store has it. Content that waits to be seen counts as renewed at `seen`.
-    pub(super) fn load(&mut self, key: KeyRef<'_>, seen: Option<i64>) -> Result<Option<u32>> {
-        let Self { memory, rows, row_key, row, .. } = self;
-        key_row(key.group, key.bytes, row_key);
-        if !rows.get(Space::Keys, row_key, row)? {
-            return Ok(None);
-        }
-        let mut note = Note { stored: true, used: true, ..Note::default() };
-        let (lives_until, content) = content(row)?;
-        let id = memory.load(key, content, seen, &mut |domain, time| note.timers.add_stored(domain, time))?;
-        memory.set_end_of_life(id, lives_until);
-        self.away -= 1;
-        for (domain, time) in note.timers.live() {
-            let [event, processing] = &mut self.timers;
-            let away = if domain == crate::time::Domain::Event { event } else { processing };
-            away.take(time);
-        }
-        *self.note(id) = note;
-        self.resize(id);
-        Ok(Some(id))
-    }
-
     /// The note of a key in use.
     #[expect(clippy::indexing_slicing, reason = "grown to hold it")]
     pub(super) fn note(&mut self, id: u32) -> &mut Note {
@@ -51,7 +28,6 @@ impl<R: Rows> CachedState<R> {
     /// A key in use has been written to.
     pub(super) fn changed(&mut self, id: u32) {
         let note = self.note(id);
-        note.used = true;
         if !note.dirty {
             note.dirty = true;
             self.dirty += 1;
@@ -60,15 +36,18 @@ impl<R: Rows> CachedState<R> {
         self.resize(id);
     }
 
-    fn resize(&mut self, id: u32) {
+    pub(super) fn resize(&mut self, id: u32) {
         let size = u32::try_from(self.memory.size(id)).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut self.note(id).size, size);
-        self.share.change(before as usize, size as usize);
+        // Workers share the count, so that a change of it costs more than all else here.
+        if before != size {
+            self.share.change(before as usize, size as usize);
+        }
     }
 
     /// Removes the rows of keys that have vanished.
     pub(super) fn forget_removed(&mut self) {
-        let Self { memory, notes, rows, share, dirty, row_key, .. } = self;
+        let Self { memory, notes, staged, share, dirty, row_key, .. } = self;
         let Some(removed) = memory.removed() else { return };
         for (&(id, group), key) in removed.places.iter().zip(removed.keys.view().iter()) {
             let Some(note) = notes.get_mut(id as usize).map(std::mem::take) else { continue };
@@ -76,11 +55,11 @@ impl<R: Rows> CachedState<R> {
             *dirty -= usize::from(note.dirty);
             if note.stored {
                 key_row(group, key, row_key);
-                rows.delete(Space::Keys, row_key);
+                staged.delete(Space::Keys, row_key);
             }
             for timer in note.timers.as_slice().iter().filter(|timer| timer.stored) {
                 super::rows::timer_row(timer.domain, timer.time, group, key, row_key);
-                rows.delete(Space::Timers, row_key);
+                staged.delete(Space::Timers, row_key);
             }
         }
         removed.clear();
@@ -88,8 +67,8 @@ impl<R: Rows> CachedState<R> {
 
     /// Puts keys away, those first that were not used lately, until the memory suffices.
     pub(super) fn put_away(&mut self) -> Result<()> {
-        // Twice round: the first pass may find all in use.
-        let mut left = u64::from(self.memory.places()) * 2;
+        // So often round that the last pass finds none in use.
+        let mut left = u64::from(self.memory.places()) * (u64::from(MOST_USES) + 1);
         while self.share.is_over() && left > 0 {
             left -= 1;
             let id = self.hand;
@@ -98,7 +77,8 @@ impl<R: Rows> CachedState<R> {
                 continue;
             }
             let note = self.note(id);
-            if std::mem::take(&mut note.used) {
+            if let Some(fewer) = note.uses.checked_sub(1) {
+                note.uses = fewer;
                 continue;
             }
             if note.dirty || !note.stored {

@@ -7,11 +7,13 @@
 //! reads rows asks first whether the key is in use.
 
 mod away;
+mod bring;
 mod bulk;
 mod note;
 mod pace;
 mod pool;
 mod rows;
+mod staged;
 mod summary;
 mod sweep;
 mod timers;
@@ -21,9 +23,11 @@ use std::collections::VecDeque;
 
 use tidemill_wit::descriptor::{StateDescriptor, timer_op};
 
-use self::note::Note;
+use self::bring::Missing;
+use self::note::{MOST_USES, Note};
 use self::pace::Pace;
 use self::pool::Share;
+use self::staged::Staged;
 use self::timers::Away;
 use super::layout::{Item, Reader, Writer};
 use super::memory::MemoryState;
@@ -50,6 +54,8 @@ pub struct CachedState<R> {
     /// About the keys in use, by their places in memory.
     notes: Vec<Note>,
     rows: R,
+    /// What is to be written to the rows.
+    staged: Staged,
     share: Share,
     /// The places of changed keys, the first changed one first; some may be written already.
     queue: VecDeque<u32>,
@@ -68,6 +74,7 @@ pub struct CachedState<R> {
     unseen: bool,
     /// Whether the keys of the last batch that were not in use have been looked for.
     looked: bool,
+    missing: Missing,
     row_key: Vec<u8>,
     row: Vec<u8>,
     writer: Writer,
@@ -84,6 +91,7 @@ impl<R: Rows> CachedState<R> {
             memory,
             notes: Vec::new(),
             rows,
+            staged: Staged::default(),
             share: pool.join(),
             queue: VecDeque::new(),
             dirty: 0,
@@ -94,6 +102,7 @@ impl<R: Rows> CachedState<R> {
             sweep: sweep::Cursor::default(),
             unseen: false,
             looked: false,
+            missing: Missing::default(),
             row_key: Vec::new(),
             row: Vec::new(),
             writer: Writer::default(),
@@ -107,28 +116,22 @@ impl<R: Rows> CachedState<R> {
         self
     }
 
-    /// Brings the keys of a batch into use.
-    fn bring(&mut self, slots: &SlotKeys) -> Result<()> {
-        let known = self.memory.find_slots(slots);
-        if self.away > 0 && !(known && self.looked) {
-            for (slot, index) in (0..).zip(0..slots.len()) {
-                if self.memory.place(slot).is_none()
-                    && let Some(id) = self.load(slots.get(index), None)?
-                {
-                    self.memory.set_place(slot, id);
-                }
+    /// Notes which keys of a batch are used again.
+    fn note_uses(&mut self, slots: &SlotKeys) {
+        self.memory.find_slots(slots);
+        for slot in (0..).take(slots.len()) {
+            if let Some(note) = self.memory.place(slot).and_then(|id| self.notes.get_mut(id as usize)) {
+                note.uses = (note.uses + 1).min(MOST_USES);
             }
         }
-        self.looked = true;
-        Ok(())
     }
 
     /// What must follow every change: rows of keys that have vanished go, some changed keys are written, some keys are put away.
     fn after_change(&mut self) -> Result<()> {
         self.forget_removed();
-        self.trickle();
+        self.trickle()?;
         self.put_away()?;
-        self.rows.commit()?;
+        self.commit()?;
         self.find_heads()
     }
 
@@ -167,9 +170,7 @@ impl<R: Rows> CachedState<R> {
             }
             if let Item::Key(bytes) | Item::Tombstone(bytes) = item {
                 let key = KeyRef { bytes, hash: hash_key(bytes), group };
-                if self.memory.find(key).is_none() {
-                    self.load(key, None)?;
-                }
+                self.load(key)?;
             }
         }
         Ok(())
@@ -201,10 +202,11 @@ impl<R: Rows> KeyedState for CachedState<R> {
     fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
         self.see(now)?;
         self.looked = false;
+        self.note_uses(slots);
         self.bring(slots)?;
         self.memory.copy(slots, now, into);
         self.forget_removed();
-        self.rows.commit()?;
+        self.commit()?;
         self.find_heads()
     }
 
@@ -252,7 +254,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
             }
         }
         // The writes of the call follow, to the same keys.
-        self.rows.commit()?;
+        self.commit()?;
         self.find_heads()
     }
 

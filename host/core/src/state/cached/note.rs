@@ -2,6 +2,9 @@
 
 use crate::time::Domain;
 
+/// The most uses that are counted.
+pub(super) const MOST_USES: u8 = 3;
+
 /// About a key in use.
 #[derive(Debug, Default)]
 pub(super) struct Note {
@@ -13,8 +16,9 @@ pub(super) struct Note {
     pub(super) stored: bool,
     /// Whether that row, or the lack of one, is out of date.
     pub(super) dirty: bool,
-    /// Whether it was used since the clock hand last passed.
-    pub(super) used: bool,
+    /// In how many calls it was used since the clock hand last passed, the one that brought it not counted, up to [`MOST_USES`]: so often
+    /// is it spared. Most keys that come into use are not used again soon, and go at the hand's next pass.
+    pub(super) uses: u8,
 }
 
 /// The timers of a key: nearly always none or one.

@@ -2,12 +2,16 @@
 //!
 //! A key that waits longer is written less often, but all that wait must be written at the next barrier, while the worker stands still. So
 //! they may wait for the first part of the time between two barriers, and are then written bit by bit. The time is the shortest of the last
-//! few: if it is taken to be too long, many keys are left at the barrier; if too short, some are written once more than needed.
+//! few: if it is taken to be too long, many keys are left at the barrier; if too short, some are written once more than needed. If no
+//! barrier comes, it is taken to be twice as long: else nearly every change would be written at once from then on.
 
 use std::collections::VecDeque;
 
-/// How long it is taken to be to the first barrier, in milliseconds.
+/// How long it is taken to be to the first barrier if nobody says, in milliseconds.
 const FIRST: i64 = 5_000;
+
+/// Changed keys are written in the last of so many parts of an interval, and a barrier may be late by one.
+const PATIENCE: i64 = 4;
 
 /// By how many milliseconds barriers may come too early, where intervals are long enough for that.
 const JITTER: i64 = 500;
@@ -55,7 +59,10 @@ impl Pace {
     /// It is this late now.
     pub(super) fn at(&mut self, now: i64) {
         self.now = now;
-        self.began.get_or_insert(now);
+        let began = *self.began.get_or_insert(now);
+        while self.interval > 0 && now > began.saturating_add(self.interval).saturating_add(self.interval / PATIENCE) {
+            self.interval = self.interval.saturating_mul(2);
+        }
     }
 
     /// A barrier has come.
@@ -73,7 +80,7 @@ impl Pace {
 
     /// How many of the `waiting` ones may go on waiting.
     pub(super) fn room(&mut self, waiting: usize) -> usize {
-        let begin = self.interval / 4;
+        let begin = self.interval / PATIENCE;
         // A barrier that was late, since it waited in queues, is followed by one that comes so much sooner: all is to be written earlier.
         let spare = (self.interval / 8).max(begin.min(JITTER));
         let left = self.began.unwrap_or(self.now).saturating_add(self.interval - spare).saturating_sub(self.now);
@@ -105,8 +112,10 @@ mod tests {
         assert_eq!(pace.room(500), 200, "a tenth of the time is left, and a quarter was for all");
         pace.at(1_750);
         assert_eq!(pace.room(500), 10, "a quarter of the time before the barrier, all is written");
-        pace.at(2_500);
+        pace.at(2_200);
         assert_eq!(pace.room(500), 10, "the barrier is late");
+        pace.at(2_400);
+        assert_eq!(pace.room(500), 100, "it is not to be expected before twice the time");
     }
 
     #[test]

@@ -6,8 +6,10 @@
 //! ```
 //! Numbers are big-endian, that of a time with its sign flipped, so that rows are in the order of what they stand for.
 
+use tidemill_wit::columns::BlobsBuf;
+
 use crate::Result;
-use crate::detector::KeyRef;
+use crate::detector::{Cells, KeyRef};
 use crate::key_group::{KeyGroup, hash_key};
 use crate::state::Frozen;
 use crate::time::Domain;
@@ -20,6 +22,20 @@ pub trait Rows: Send {
     /// # Errors
     /// The store cannot be read.
     fn get(&self, space: Space, key: &[u8], into: &mut Vec<u8>) -> Result<bool>;
+
+    /// Replaces `into` by the values of some rows, whose keys ascend.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn get_many(&self, space: Space, keys: &BlobsBuf, into: &mut Cells) -> Result<()> {
+        let mut row = Vec::new();
+        into.clear();
+        for key in keys.view().iter() {
+            into.present.push(u8::from(self.get(space, key, &mut row)?));
+            into.items.push(&row);
+        }
+        Ok(())
+    }
 
     /// Puts a row.
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]);

@@ -33,14 +33,12 @@ impl<R: Rows> CachedState<R> {
         if !ended {
             self.sweep.after = after;
         }
-        for slot in 0..keys.len() {
-            let Some(id) = self.load(keys.get(slot), None)? else { continue };
+        self.bring_all(&keys, None)?;
+        for (_, id) in std::mem::take(&mut self.missing.loaded) {
             self.changed(id);
-            // Not for its own sake: it may go again at once.
-            self.note(id).used = false;
             self.memory.expire_key(id, now);
-            self.forget_removed();
         }
+        self.forget_removed();
         Ok(())
     }
 
@@ -60,10 +58,9 @@ impl<R: Rows> CachedState<R> {
         while !ended {
             let keys;
             (keys, ended) = self.next_away(&mut after, |_| true)?;
-            for slot in 0..keys.len() {
-                if let Some(id) = self.load(keys.get(slot), Some(now.0))? {
-                    self.changed(id);
-                }
+            self.bring_all(&keys, Some(now.0))?;
+            for (_, id) in std::mem::take(&mut self.missing.loaded) {
+                self.changed(id);
             }
             self.after_change()?;
         }

@@ -94,11 +94,7 @@ impl<R: Rows> CachedState<R> {
             }
             left > 0
         })?;
-        for slot in 0..due.len() {
-            if self.memory.find(due.get(slot)).is_none() {
-                self.load(due.get(slot), None)?;
-            }
-        }
+        self.bring_all(&due, None)?;
         self.looked = false;
         self.find_heads()
     }

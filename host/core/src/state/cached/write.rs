@@ -11,33 +11,42 @@ use crate::time::{Domain, Timestamp};
 
 impl<R: Rows> CachedState<R> {
     /// Writes the keys whose change lies back furthest, until few enough are left.
-    pub(super) fn trickle(&mut self) {
+    pub(super) fn trickle(&mut self) -> Result<()> {
         let room = self.pace.room(self.dirty);
-        self.write_until(room);
+        self.write_until(room)
     }
 
     /// Writes all changed keys.
     pub(super) fn write_all(&mut self) -> Result<()> {
-        self.write_until(0);
-        self.rows.commit()
+        self.write_until(0)?;
+        self.commit()
     }
 
-    fn write_until(&mut self, left: usize) {
+    fn write_until(&mut self, left: usize) -> Result<()> {
         while self.dirty > left {
-            let Some(id) = self.queue.pop_front() else { return };
+            let Some(id) = self.queue.pop_front() else { return Ok(()) };
             if self.notes.get(id as usize).is_some_and(|note| note.dirty) {
                 self.write(id);
+                if self.staged.is_full() {
+                    self.commit()?;
+                }
             }
         }
         if self.dirty == 0 {
             self.queue.clear();
         }
+        Ok(())
+    }
+
+    /// Makes visible in the store what was written.
+    pub(super) fn commit(&mut self) -> Result<()> {
+        self.staged.commit(&mut self.rows)
     }
 
     /// Writes a key in use with its timers.
     pub(super) fn write(&mut self, id: u32) {
         let lives_until = self.memory.end_of_life(id, Timestamp(self.pace.now));
-        let Self { memory, notes, rows, dirty, row_key, row, writer, .. } = self;
+        let Self { memory, notes, staged, dirty, row_key, row, writer, .. } = self;
         let Some((note, key)) = notes.get_mut(id as usize).zip(memory.key_at(id)) else { return };
         *dirty -= usize::from(std::mem::take(&mut note.dirty));
         let live = note.timers.as_slice();
@@ -51,10 +60,10 @@ impl<R: Rows> CachedState<R> {
         row.extend_from_slice(&lives_until.to_be_bytes());
         row.extend_from_slice(writer.content());
         key_row(key.group, key.bytes(), row_key);
-        rows.put(Space::Keys, row_key, row);
+        staged.put(Space::Keys, row_key, row);
         for timer in live.iter().filter(|timer| timer.live != timer.stored) {
             timer_row(timer.domain, timer.time, key.group, key.bytes(), row_key);
-            if timer.live { rows.put(Space::Timers, row_key, &[]) } else { rows.delete(Space::Timers, row_key) }
+            if timer.live { staged.put(Space::Timers, row_key, &[]) } else { staged.delete(Space::Timers, row_key) }
         }
         note.stored = true;
         note.timers.settle();

@@ -1,17 +1,18 @@
 //! Freezing while everything goes on: random programs against a map, and the conformance of a backend that is frozen again and again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
 use tidemill_core::Result;
-use tidemill_core::detector::{KeyRef, Prefetched, SlotKeys};
+use tidemill_core::detector::{Cells, KeyRef, Prefetched, SlotKeys};
 use tidemill_core::effects::{TimerOps, Writes};
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::conformance::conformance;
 use tidemill_core::state::{DueTimers, Frozen, KeyedState, Rows, Scan, Space, StateBackend, pass_groups};
 use tidemill_core::time::{Domain, Timestamp};
+use tidemill_wit::columns::BlobsBuf;
 
 use super::super::RocksBackend;
 use super::super::database::{Database, Folder};
@@ -44,6 +45,14 @@ fn scanned(rows: &dyn Rows, space: Space, from: &[u8], most: usize) -> Vec<(Vec<
     };
     rows.scan(space, from, each).unwrap();
     found
+}
+
+/// The rows of some keys, looked for together.
+fn together(rows: &dyn Rows, space: Space, keys: &BTreeSet<Vec<u8>>) -> Vec<Option<Vec<u8>>> {
+    let (mut asked, mut found) = (BlobsBuf::default(), Cells::default());
+    keys.iter().for_each(|key| asked.push(key));
+    rows.get_many(space, &asked, &mut found).unwrap();
+    found.present.iter().zip(found.items.view().iter()).map(|(present, value)| (*present == 1).then(|| value.to_vec())).collect()
 }
 
 fn of_map(map: &Map, space: Space, from: &[u8], most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -85,6 +94,9 @@ fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
             let found = rows.get(space, &key, &mut value).unwrap();
             let expected = map.get(&(space, key.clone()));
             assert_eq!(found.then_some(&value), expected, "seed {seed}, step {step}");
+            let keys: BTreeSet<Vec<u8>> = (0..rng.usize(..40)).map(|_| self::key(&mut rng)).collect();
+            let expected: Vec<_> = keys.iter().map(|key| map.get(&(space, key.clone())).cloned()).collect();
+            assert_eq!(together(&rows, space, &keys), expected, "seed {seed}, step {step}");
             assert_eq!(scanned(&rows, space, &key, most), of_map(&map, space, &key, most), "seed {seed}, step {step}");
             if rng.u8(..30) == 0 {
                 frozen.push((rows.freeze().unwrap().unwrap(), map.clone()));
