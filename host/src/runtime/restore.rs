@@ -53,9 +53,16 @@ pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From)
             of_incarnation(manifest.incarnation)
         )));
     }
-    let again = is_begun_from(store, &saved.manifest)?;
+    let copy_of = begun_from(store, &saved.manifest)?;
+    if !from.new_incarnation {
+        store.check_restored()?;
+        if let Some(newest) = copy_of {
+            return go_on(store, newest, from);
+        }
+    }
+    let again = copy_of.is_some() || store.restoring()?.is_some();
     match ahead {
-        // What this start may not find any more, a reader may have taken away since.
+        // The start before this one has seen to what the savepoint had still to commit, and a reader may have taken it away since.
         None if again => commit_newest(job, store)?,
         None => leave_out_what_is_gone(job, store, saved, from, &mut manifest)?,
         Some(_) => {
@@ -98,12 +105,19 @@ fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<Str
     Ok((!is_same && !is_behind).then(|| format!("the job has gone on to its own checkpoint {id}{of}")))
 }
 
-/// Whether the job's newest checkpoint is the savepoint itself, taken over for an incarnation of its own by a start that then failed. What the
-/// savepoint had still to commit is then what that checkpoint has.
-fn is_begun_from(store: &CheckpointStore, saved: &Manifest) -> Result<bool> {
+/// The job's newest checkpoint, if it is the savepoint itself, taken over for an incarnation of its own by a start after which the job did not
+/// get any further. What the savepoint had still to commit is then what that checkpoint has.
+fn begun_from(store: &CheckpointStore, saved: &Manifest) -> Result<Option<Manifest>> {
     let is_copy =
         |newest: &Manifest| newest.checkpoint == saved.checkpoint && newest.incarnation > saved.incarnation && same_cut(newest, saved);
-    Ok(store.newest()?.is_some_and(|newest| is_copy(&newest)))
+    Ok(store.newest()?.filter(is_copy))
+}
+
+/// Goes on from the copy of a savepoint that is there.
+fn go_on(store: &CheckpointStore, mut newest: Manifest, from: &From) -> Result<Manifest> {
+    newest.restored = Some(Restored { from: absolute(from), drop_missing: from.missing == Missing::Dropped });
+    store.write_manifest(&newest)?;
+    Ok(newest)
 }
 
 /// Most jobs have only one: then nothing is said of it.

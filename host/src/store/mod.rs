@@ -237,16 +237,24 @@ impl CheckpointStore {
     /// # Errors
     /// They are not: what to start from is named. Or the record cannot be read.
     pub fn check_restored(&self) -> Result<()> {
-        let path = self.dir.join(RESTORING);
-        let from = match self.disk.read(&path) {
-            Ok(bytes) => record::content(&bytes).unwrap_or("a savepoint").to_owned(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
-        };
+        let Some(from) = self.restoring()? else { return Ok(()) };
         Err(Error::config(format!(
             "a start from {from} in a new incarnation was interrupted when the job's own checkpoints were being removed: give --from {from} \
              --new-incarnation once more, or start from nothing with --fresh"
         )))
+    }
+
+    /// From what a new incarnation was being started, if that was interrupted.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn restoring(&self) -> Result<Option<String>> {
+        let path = self.dir.join(RESTORING);
+        match self.disk.read(&path) {
+            Ok(bytes) => Ok(Some(record::content(&bytes).unwrap_or("a savepoint").to_owned())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
+        }
     }
 
     /// Records which incarnation a start from nothing has.

@@ -15,6 +15,9 @@ const FILTER_BITS: f64 = 10.0;
 const BLOCK_BYTES: usize = 4 << 10;
 /// What one memtable takes at most, if there is memory enough.
 const WRITE_BUFFER: usize = 64 << 20;
+/// How many memtables a space may have, all but one on their way to files: with two, a worker would wait whenever both are full. What they take
+/// together is bounded by the memory for all.
+const WRITE_BUFFERS: i32 = 6;
 /// How much of a database's files may be out of date before all are written anew, in percent of what is not.
 const MOST_OUT_OF_DATE: i32 = 100;
 /// How many files a database holds open.
@@ -98,6 +101,7 @@ impl Memory {
         let mut options = Options::default();
         options.set_block_based_table_factory(&table);
         options.set_write_buffer_size(self.write_buffer);
+        options.set_max_write_buffer_number(WRITE_BUFFERS);
         // Each row is written fewer times than with levels, at the price of disk.
         options.set_compaction_style(DBCompactionStyle::Universal);
         let mut universal = UniversalCompactOptions::default();
