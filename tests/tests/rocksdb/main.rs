@@ -87,7 +87,7 @@ fn c8_a_checkpoint_started_from_may_be_deleted_after_the_next() {
     let is_next = |name: &String| id(name) > id(&saved) && place.path("other/checkpoints").join(name).join("manifest.json").exists();
     tidemill_tests::cli::wait_until("the next checkpoint is complete", || place.names("other/checkpoints").iter().any(is_next));
     child.kill().unwrap();
-    place.finish(child);
+    assert!(!place.finish(child).status.success());
     fs::remove_dir_all(place.path("tidemill-data")).unwrap();
     place.run(&[&there[..], &ROCKSDB].concat()).expect(0, &["resumed from checkpoint", "finished"]);
     place.check_with_oracle();
