@@ -10,8 +10,11 @@ use std::collections::VecDeque;
 /// How long it is taken to be to the first barrier if nobody says, in milliseconds.
 const FIRST: i64 = 5_000;
 
-/// Changed keys are written in the last of so many parts of an interval, and a barrier may be late by one.
+/// Changed keys are written in the last of so many parts of an interval.
 const PATIENCE: i64 = 4;
+
+/// A barrier may be late by one of so many parts of an interval, since it waits in queues.
+const LATE: i64 = 2;
 
 /// By how many milliseconds barriers may come too early, where intervals are long enough for that.
 const JITTER: i64 = 500;
@@ -60,7 +63,7 @@ impl Pace {
     pub(super) fn at(&mut self, now: i64) {
         self.now = now;
         let began = *self.began.get_or_insert(now);
-        while self.interval > 0 && now > began.saturating_add(self.interval).saturating_add(self.interval / PATIENCE) {
+        while self.interval > 0 && now > began.saturating_add(self.interval).saturating_add(self.interval / LATE) {
             self.interval = self.interval.saturating_mul(2);
         }
     }
@@ -114,8 +117,21 @@ mod tests {
         assert_eq!(pace.room(500), 10, "a quarter of the time before the barrier, all is written");
         pace.at(2_200);
         assert_eq!(pace.room(500), 10, "the barrier is late");
-        pace.at(2_400);
-        assert_eq!(pace.room(500), 100, "it is not to be expected before twice the time");
+    }
+
+    #[test]
+    fn a_barrier_that_does_not_come_is_expected_after_twice_the_time() {
+        let mut pace = Pace::new(10);
+        pace.at(0);
+        pace.barrier();
+        pace.at(8_000);
+        pace.barrier();
+        pace.at(12_000);
+        assert_eq!(pace.room(500), usize::MAX);
+        pace.at(19_900);
+        assert_eq!(pace.room(500), 10, "it is late");
+        pace.at(20_100);
+        assert_eq!(pace.room(500), 237, "there are 1.9 s of the last 4 s in which all is to be written");
     }
 
     #[test]
