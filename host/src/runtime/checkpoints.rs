@@ -319,7 +319,7 @@ impl Checkpoints {
                 }
                 files.push(stored);
             }
-            databases.push(StoredDatabase { operator, worker, files });
+            databases.push(StoredDatabase { operator, worker, format: frozen.format(), files });
         }
         Ok(databases)
     }

@@ -98,8 +98,29 @@ pub struct StoredDatabase {
     pub operator: String,
     /// The worker that wrote it.
     pub worker: u32,
+    /// What its files are.
+    #[serde(default, skip_serializing_if = "FileFormat::is_database")]
+    pub format: FileFormat,
     /// Its files. Some belong to other checkpoints too.
     pub files: Vec<StoredFile>,
+}
+
+/// What the files of stored state are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileFormat {
+    /// Those of a database.
+    #[default]
+    Database,
+    /// Key groups as they are in every state file: first whole ones, then what has changed, file by file.
+    KeyGroups,
+}
+
+impl FileFormat {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    fn is_database(&self) -> bool {
+        *self == Self::Database
+    }
 }
 
 /// A file of a stored database.
