@@ -47,7 +47,7 @@ pub fn store(
         let mut writer = SnapshotWriter::new(id, worker);
         writer.operator(UID, None);
         let frozen = if canonical { None } else { state.freeze()? };
-        while state.go_on_freezing() {}
+        while state.go_on_freezing()? {}
         if let Some(mut frozen) = frozen {
             let mut files = Vec::new();
             for file in &frozen.files()? {

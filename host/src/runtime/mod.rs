@@ -118,7 +118,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let mut newest = if options.fresh { None } else { store.newest()? };
     let fixed_by = from.as_ref().map_or(newest.as_ref(), |saved| Some(&saved.manifest));
     let mut job = assembly.job(max_parallelism(spec, fixed_by)?, id, &disk)?;
-    job.backend = state::backend(spec.state, &options.data_dir.join("state"), spec.checkpoints.interval)?;
+    job.backend = state::backend(spec.state, &options.data_dir.join("state"))?;
     let _sinks = connectors::lock_sinks(spec)?;
     if options.fresh {
         forget(&store, &job.sinks)?;

@@ -9,7 +9,6 @@ mod rocksdb;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidemill_core::Result;
 use tidemill_core::checkpoint::manifest::{FileFormat, StoredDatabase};
@@ -25,21 +24,17 @@ pub const HAS_ROCKSDB: bool = cfg!(feature = "rocksdb");
 /// What is said where a build without `RocksDB` is asked for it.
 pub const NO_ROCKSDB: &str = "the state backend rocksdb is not in this build; use memory, or build tidemill with `--features rocksdb`";
 
-/// The backend that a job spec names. What it needs on disk goes into `dir`, which is emptied: state comes from checkpoints alone. Barriers
-/// are to be expected `interval` apart.
+/// The backend that a job spec names. What it needs on disk goes into `dir`, which is emptied: state comes from checkpoints alone.
 ///
 /// # Errors
 /// The folder cannot be made or emptied, or the build does not have the backend.
-pub fn backend(spec: job::StateBackend, dir: &Path, interval: Duration) -> Result<Arc<dyn StateBackend>> {
+pub fn backend(spec: job::StateBackend, dir: &Path) -> Result<Arc<dyn StateBackend>> {
     match spec {
         job::StateBackend::Memory => Ok(Arc::new(MemoryFiles::in_folder(dir)?)),
         #[cfg(feature = "rocksdb")]
-        job::StateBackend::Rocksdb { memory } => Ok(Arc::new(rocksdb::RocksBackend::in_folder(dir, memory)?.with_barriers_every(interval))),
+        job::StateBackend::Rocksdb { memory } => Ok(Arc::new(rocksdb::RocksBackend::in_folder(dir, memory)?)),
         #[cfg(not(feature = "rocksdb"))]
-        job::StateBackend::Rocksdb { .. } => {
-            let _ = interval;
-            Err(tidemill_core::Error::config(NO_ROCKSDB))
-        }
+        job::StateBackend::Rocksdb { .. } => Err(tidemill_core::Error::config(NO_ROCKSDB)),
     }
 }
 

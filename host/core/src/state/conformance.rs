@@ -10,6 +10,7 @@
     reason = "a test that several crates call: it panics where the backend under test is wrong"
 )]
 
+mod before;
 mod content;
 mod model;
 mod random;
@@ -22,6 +23,8 @@ mod ttl;
 use tidemill_wit::descriptor::StateDescriptor;
 
 use super::KeyedState;
+
+pub use self::before::Before;
 
 /// Opens empty state for the given descriptors.
 pub type Open<'a> = &'a mut dyn FnMut(&[StateDescriptor]) -> Box<dyn KeyedState>;

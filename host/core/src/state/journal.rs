@@ -37,6 +37,7 @@ pub struct Piece {
 /// A key with its content, which lies after it; or one that is gone.
 #[derive(Clone, Copy, Debug)]
 struct Recorded {
+    place: u32,
     group: KeyGroup,
     is_there: bool,
     start: usize,
@@ -51,22 +52,41 @@ impl Piece {
         self.bytes.len()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Removes all keys.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.keys.clear();
+    }
+
+    /// The keys with the places at which they were, their groups and their contents.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, KeyGroup, &[u8], &[u8])> {
+        self.keys.iter().map(|key| (key.place, key.group, self.key(key), self.content(key)))
+    }
+
     /// Adds a key with its content.
-    pub(super) fn push(&mut self, group: KeyGroup, key: &[u8], content: &[u8]) {
-        self.add(group, true, key, content);
+    pub(super) fn push(&mut self, place: u32, group: KeyGroup, key: &[u8], content: &[u8]) {
+        self.add(place, group, true, key, content);
     }
 
     /// Adds a key that is gone.
     pub(super) fn push_gone(&mut self, group: KeyGroup, key: &[u8]) {
-        self.add(group, false, key, &[]);
+        self.add(u32::MAX, group, false, key, &[]);
     }
 
-    fn add(&mut self, group: KeyGroup, is_there: bool, key: &[u8], content: &[u8]) {
+    fn add(&mut self, place: u32, group: KeyGroup, is_there: bool, key: &[u8], content: &[u8]) {
         let start = self.bytes.len();
         let middle = start + key.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(content);
-        self.keys.push(Recorded { group, is_there, start, middle, end: self.bytes.len() });
+        self.keys.push(Recorded { place, group, is_there, start, middle, end: self.bytes.len() });
+    }
+
+    fn content(&self, recorded: &Recorded) -> &[u8] {
+        self.bytes.get(recorded.middle..recorded.end).unwrap_or_default()
     }
 
     fn key(&self, recorded: &Recorded) -> &[u8] {
@@ -89,8 +109,11 @@ pub fn pass_pieces(pieces: &[Piece], each: &mut dyn FnMut(KeyGroup, &[u8]) -> Re
         writer.begin(group);
         for of_key in of_group.chunk_by(|(a_piece, a), (b_piece, b)| a_piece.key(a) == b_piece.key(b)) {
             let Some((piece, recorded)) = of_key.last() else { continue };
-            let content = piece.bytes.get(recorded.middle..recorded.end).unwrap_or_default();
-            if recorded.is_there { writer.key_with(piece.key(recorded), content) } else { writer.tombstone(piece.key(recorded)) }
+            if recorded.is_there {
+                writer.key_with(piece.key(recorded), piece.content(recorded))
+            } else {
+                writer.tombstone(piece.key(recorded))
+            }
         }
         each(group, writer.finish())?;
     }

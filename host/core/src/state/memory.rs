@@ -148,8 +148,8 @@ impl KeyedState for MemoryState {
         self.begin_record()
     }
 
-    fn go_on_freezing(&mut self) -> bool {
-        self.record_some()
+    fn go_on_freezing(&mut self) -> Result<bool> {
+        Ok(self.record_some())
     }
 
     fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {

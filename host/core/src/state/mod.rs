@@ -18,7 +18,7 @@ use crate::key_group::KeyGroup;
 use crate::time::{Domain, Timestamp};
 
 pub use broadcast::BroadcastStates;
-pub use cached::{CachedState, Pool, Rows, Space, can_go_on, pass_groups};
+pub use cached::{CachedState, Layer, Pool, Rows, Space, can_go_on, pass_groups};
 pub use files::{Frozen, FrozenFile, StoredGroups};
 pub use journal::{Journal, Piece, Recording, pass_pieces};
 pub use memory::{MemoryBackend, MemoryState};
@@ -101,8 +101,11 @@ pub trait KeyedState: Send {
 
     /// Does a bounded part of what is left to be done of a frozen state; returns whether more is left. Until nothing is, the frozen state is
     /// not to be waited for.
-    fn go_on_freezing(&mut self) -> bool {
-        false
+    ///
+    /// # Errors
+    /// The backend cannot be written.
+    fn go_on_freezing(&mut self) -> Result<bool> {
+        Ok(false)
     }
 
     /// Adds what [`snapshot`](Self::snapshot) wrote for one key group. `states` maps the ids of the snapshot to today's; a state that maps
@@ -268,6 +271,6 @@ mod tests {
         for domain in Domain::ALL {
             assert_eq!((NoState.next_timer(domain), NoState.timer_count(domain), NoState.key_count()), (None, 0, 0));
         }
-        assert!(NoState.freeze().unwrap().is_none() && !NoState.go_on_freezing());
+        assert!(NoState.freeze().unwrap().is_none() && !NoState.go_on_freezing().unwrap());
     }
 }

@@ -46,7 +46,7 @@ impl OperatorTask {
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
         let turn = self.turn(now, events)?;
-        self.freezing = self.operator.state().go_on_freezing();
+        self.freezing = self.operator.state().go_on_freezing()?;
         Ok(if self.freezing { Turn::Worked } else { turn })
     }
 

@@ -50,7 +50,7 @@ fn content(state: &mut dyn KeyedState) -> Groups {
 
 fn freeze(state: &mut dyn KeyedState) -> Box<dyn Frozen> {
     let frozen = state.freeze().unwrap().unwrap();
-    while state.go_on_freezing() {}
+    while state.go_on_freezing().unwrap() {}
     frozen
 }
 

@@ -83,6 +83,7 @@ mod tests {
         let expected = snapshot(&mut *state);
         assert_eq!(expected.len(), 20);
         let mut frozen = state.freeze().unwrap().unwrap();
+        // What is restored meanwhile is not in it.
         state.restore(KeyGroup(7), &group(7, 100..300), &[Some(0)]).unwrap();
         state.restore(KeyGroup(90), &group(90, 0..5), &[Some(0)]).unwrap();
         let mut found = Vec::new();

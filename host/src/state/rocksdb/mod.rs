@@ -17,7 +17,6 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use ::rocksdb::Env;
 use tidemill_core::state::{CachedState, KeyedState, Pool, Space, StateBackend, StoredGroups, can_go_on};
@@ -40,8 +39,6 @@ pub(super) struct RocksBackend {
     memory: Memory,
     /// What is in use of all operators' keys.
     pool: Pool,
-    /// How far apart barriers are to be expected, in milliseconds.
-    interval: Option<i64>,
     /// How many databases have been made: a restarted worker's does not take the place of the old one, which may not have been closed yet.
     made: AtomicU64,
 }
@@ -75,13 +72,7 @@ impl RocksBackend {
     fn new(home: Home, memory: u64) -> Self {
         let bytes = usize::try_from(memory).unwrap_or(usize::MAX);
         let pool = Pool::new(options::for_keys(bytes));
-        Self { home, memory: Memory::new(bytes), pool, interval: None, made: AtomicU64::new(0) }
-    }
-
-    /// Barriers are to be expected this far apart.
-    pub(super) fn with_barriers_every(mut self, interval: Duration) -> Self {
-        self.interval = i64::try_from(interval.as_millis()).ok();
-        self
+        Self { home, memory: Memory::new(bytes), pool, made: AtomicU64::new(0) }
     }
 
     fn create(&self, operator: &str, subtask: u32) -> Result<DatabaseRows> {
@@ -119,20 +110,13 @@ impl RocksBackend {
         let taken = stored.place(&folder.path)?;
         let database = Database::open(folder, &self.memory.database(), &self.memory, taken)?;
         let rows = DatabaseRows::new(Arc::new(database), self.memory.overlays())?;
-        Ok(CachedState::go_on(states, rows, &self.pool)?.map(|state| self.paced(state)))
-    }
-
-    fn paced(&self, state: CachedState<DatabaseRows>) -> Box<dyn KeyedState> {
-        Box::new(match self.interval {
-            Some(millis) => state.with_barriers_every(millis),
-            None => state,
-        })
+        Ok(CachedState::go_on(states, rows, &self.pool)?.map(|state| Box::new(state) as _))
     }
 }
 
 impl StateBackend for RocksBackend {
     fn open(&self, operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>> {
-        Ok(self.paced(CachedState::new(states, self.create(operator, subtask)?, &self.pool)))
+        Ok(Box::new(CachedState::new(states, self.create(operator, subtask)?, &self.pool)))
     }
 
     fn go_on(

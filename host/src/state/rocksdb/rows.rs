@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rocksdb::{ReadOptions, WriteBatch, WriteOptions};
 use tidemill_core::detector::Cells;
-use tidemill_core::state::{Frozen, Rows, Space};
+use tidemill_core::state::{Frozen, Layer, Rows, Space};
 use tidemill_core::{Error, Result};
 use tidemill_wit::columns::BlobsBuf;
 
@@ -19,9 +19,10 @@ const BATCH: usize = 1 << 20;
 /// How many rows go from the overlay to the database with each commit, once they may: some milliseconds' worth.
 const POUR: usize = 1024;
 
-/// The rows in a database. While the database is being frozen, it is not written to: what changes waits in an overlay, through which
-/// everything is read, and goes to the database bit by bit when the freezing has ended. A worker waits for that in two cases only: when the
-/// memory for overlays is full, and when the next barrier comes first, which it does only if the checkpoint has failed.
+/// The rows in a database. From a barrier on, until the database is frozen, only what belongs to the barrier is written to it: what else
+/// changes waits in an overlay, through which everything is read, and goes to the database bit by bit when the freezing has ended. A worker
+/// waits for that in two cases only: when the memory for overlays is full, and when the next barrier comes first, which it does only if the
+/// checkpoint has failed.
 pub(super) struct DatabaseRows {
     database: Arc<Database>,
     batch: WriteBatch,
@@ -31,6 +32,8 @@ pub(super) struct DatabaseRows {
     failure: Option<Error>,
     read: ReadOptions,
     write: WriteOptions,
+    /// Whether it is to be frozen once what belongs to the barrier is written.
+    held: bool,
     freezing: Option<Freezing>,
     overlay: Overlay,
 }
@@ -48,7 +51,7 @@ impl DatabaseRows {
         // Rows come in the order of their keys.
         write.set_memtable_insert_hint_per_batch(true);
         let (batch, read, overlay) = (WriteBatch::default(), ReadOptions::default(), Overlay::new(room));
-        Ok(Self { database, batch, bulk: None, failure: None, read, write, freezing: None, overlay })
+        Ok(Self { database, batch, bulk: None, failure: None, read, write, held: false, freezing: None, overlay })
     }
 
     /// The same, whose rows are loaded in bulk.
@@ -57,9 +60,12 @@ impl DatabaseRows {
         self
     }
 
-    fn change(&mut self, space: Space, key: &[u8], value: Option<&[u8]>) {
+    fn change(&mut self, layer: Layer, space: Space, key: &[u8], value: Option<&[u8]>) {
+        let below = self.held && layer == Layer::Held;
         // Rows that still lie above the database go there last, so they must be the newest.
-        if self.freezing.is_some() || (!self.overlay.is_empty() && self.overlay.get(space, key).is_some()) {
+        if below {
+            // Nothing that lies above is of the barrier.
+        } else if self.held || self.freezing.is_some() || (!self.overlay.is_empty() && self.overlay.get(space, key).is_some()) {
             return self.overlay.change(space, key, value);
         }
         match (self.database.space(space), value) {
@@ -85,7 +91,7 @@ impl DatabaseRows {
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
-        if self.freezing.is_none() && !self.overlay.is_empty() {
+        if !self.held && self.freezing.is_none() && !self.overlay.is_empty() {
             self.pour(most)?;
         }
         if self.batch.is_empty() {
@@ -135,12 +141,12 @@ impl Rows for DatabaseRows {
         Ok(())
     }
 
-    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        self.change(space, key, Some(value));
+    fn put(&mut self, layer: Layer, space: Space, key: &[u8], value: &[u8]) {
+        self.change(layer, space, key, Some(value));
     }
 
-    fn delete(&mut self, space: Space, key: &[u8]) {
-        self.change(space, key, None);
+    fn delete(&mut self, layer: Layer, space: Space, key: &[u8]) {
+        self.change(layer, space, key, None);
     }
 
     fn commit(&mut self) -> Result<()> {
@@ -154,7 +160,7 @@ impl Rows for DatabaseRows {
         if let Some(bulk) = &mut self.bulk {
             return bulk.add(&self.database, space, key, value);
         }
-        self.put(space, key, value);
+        self.put(Layer::Live, space, key, value);
         if self.batch.size_in_bytes() < BATCH { Ok(()) } else { self.commit() }
     }
 
@@ -165,12 +171,24 @@ impl Rows for DatabaseRows {
         }
     }
 
-    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+    fn hold(&mut self) -> Result<bool> {
         if !self.database.has_files() {
-            return Ok(None);
+            return Ok(false);
         }
         self.end_freezing();
         self.commit_all(usize::MAX)?;
+        self.held = true;
+        Ok(true)
+    }
+
+    fn is_full(&self) -> bool {
+        self.overlay.is_full()
+    }
+
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+        if !std::mem::take(&mut self.held) {
+            return Ok(None);
+        }
         let (freezing, frozen) = Freezing::begin(&self.database)?;
         self.freezing = Some(freezing);
         Ok(Some(frozen))

@@ -6,7 +6,7 @@ use tidemill_core::detector::{KeyRef, SlotKeys};
 use tidemill_core::effects::{TimerOps, Writes};
 use tidemill_core::key_group::{hash_key, key_group};
 use tidemill_core::state::conformance::conformance;
-use tidemill_core::state::{DueTimers, KeyedState, MemoryBackend, StateBackend};
+use tidemill_core::state::{DueTimers, Frozen, KeyedState, MemoryBackend, StateBackend};
 use tidemill_core::time::Domain;
 use tidemill_core::{Kind, Timestamp};
 use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op, write_op};
@@ -90,7 +90,7 @@ fn a_folder_is_emptied_and_left_empty() {
     assert_eq!(count(), 0, "the folder is emptied");
     let mut states = [backend.open("a", 0, &[]).unwrap(), backend.open("a", 0, &[]).unwrap()];
     assert_eq!(count(), 2, "a new attempt may begin before the old one has gone");
-    let mut frozen = states[0].freeze().unwrap().unwrap();
+    let mut frozen = freeze(&mut *states[0]);
     assert!(frozen.files().unwrap().iter().any(|file| file.name == "CURRENT") && count() == 3);
     drop(frozen);
     assert_eq!(count(), 2, "frozen files go with their last use");
@@ -106,7 +106,14 @@ fn what_cannot_be_frozen_is_said_to_whoever_waits_for_it() {
     let mut state = backend.open("a", 0, &[]).unwrap();
     // The place for the files is taken.
     std::fs::create_dir(dir.join("0-0.frozen-0")).unwrap();
-    let failed = state.freeze().unwrap().unwrap().files().unwrap_err();
+    let failed = freeze(&mut *state).files().unwrap_err();
     assert!(failed.kind() == Kind::Storage && failed.chain().contains("freezing the files of the state database"), "{}", failed.chain());
-    assert!(!state.freeze().unwrap().unwrap().files().unwrap().is_empty(), "the next one succeeds");
+    assert!(!freeze(&mut *state).files().unwrap().is_empty(), "the next one succeeds");
+}
+
+/// Freezes a state and does what is left to be done for that.
+fn freeze(state: &mut dyn KeyedState) -> Box<dyn Frozen> {
+    let frozen = state.freeze().unwrap().unwrap();
+    while state.go_on_freezing().unwrap() {}
+    frozen
 }

@@ -2,7 +2,7 @@
 
 use super::CachedState;
 use super::note::{MOST_USES, Note};
-use super::rows::{Rows, Space, key_row};
+use super::rows::{Layer, Rows, Space, key_row};
 use crate::{Error, Result};
 
 /// How many bytes stand before a row's content.
@@ -25,17 +25,7 @@ impl<R: Rows> CachedState<R> {
         &mut self.notes[id]
     }
 
-    /// A key in use has been written to.
-    pub(super) fn changed(&mut self, id: u32) {
-        let note = self.note(id);
-        if !note.dirty {
-            note.dirty = true;
-            self.dirty += 1;
-            self.queue.push_back(id);
-        }
-        self.resize(id);
-    }
-
+    /// A key in use may take more or fewer bytes than before.
     pub(super) fn resize(&mut self, id: u32) {
         let size = u32::try_from(self.memory.size(id)).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut self.note(id).size, size);
@@ -45,24 +35,25 @@ impl<R: Rows> CachedState<R> {
         }
     }
 
-    /// Removes the rows of keys that have vanished.
-    pub(super) fn forget_removed(&mut self) {
-        let Self { memory, notes, staged, share, dirty, row_key, .. } = self;
-        let Some(removed) = memory.removed() else { return };
+    /// Removes the rows of keys that have vanished. What was recorded of them is written before.
+    pub(super) fn forget_removed(&mut self) -> Result<()> {
+        self.write_recorded()?;
+        let Self { memory, notes, staged, share, row_key, .. } = self;
+        let Some(removed) = memory.removed() else { return Ok(()) };
         for (&(id, group), key) in removed.places.iter().zip(removed.keys.view().iter()) {
             let Some(note) = notes.get_mut(id as usize).map(std::mem::take) else { continue };
             share.change(note.size as usize, 0);
-            *dirty -= usize::from(note.dirty);
             if note.stored {
                 key_row(group, key, row_key);
-                staged.delete(Space::Keys, row_key);
+                staged.delete(Layer::Live, Space::Keys, row_key);
             }
             for timer in note.timers.stored() {
                 super::rows::timer_row(timer.domain, timer.time, group, key, row_key);
-                staged.delete(Space::Timers, row_key);
+                staged.delete(Layer::Live, Space::Timers, row_key);
             }
         }
         removed.clear();
+        Ok(())
     }
 
     /// Puts keys away, those first that were not used lately, until the memory suffices.
@@ -81,7 +72,10 @@ impl<R: Rows> CachedState<R> {
                 note.uses = fewer;
                 continue;
             }
-            if note.dirty || !note.stored {
+            let stored = note.stored;
+            self.memory.keep(id);
+            self.write_recorded()?;
+            if self.memory.is_changed(id) || !stored {
                 self.write(id);
             }
             self.unload(id);

@@ -91,6 +91,7 @@ impl<R: Rows> CachedState<R> {
         let (lives_until, content) = away::content(row)?;
         let id = self.memory.load(key, content, seen, &mut |domain, time| note.timers.add_stored(domain, time))?;
         self.memory.set_end_of_life(id, lives_until);
+        self.memory.settle(id);
         self.away -= 1;
         for (domain, time) in note.timers.live() {
             let [event, processing] = &mut self.timers;

@@ -2,15 +2,14 @@
 //!
 //! A key goes as a whole. It is *in use* from when a batch names it until the memory is needed for others; then it is *put away*: only its
 //! row remains, and a row for each of its timers. So a key in use costs what it costs in memory, and every rule about content, TTL and
-//! order is that of one implementation. Keys that were changed are written to the store a few at a time, so that few are left to be
-//! written at a barrier, while one that changes again and again is written once in a while. Rows of keys in use may be out of date: whoever
-//! reads rows asks first whether the key is in use.
+//! order is that of one implementation. Keys that were changed are written to the store after the next barrier, as they were at it, while
+//! records flow. Rows of keys in use may be out of date: whoever reads rows asks first whether the key is in use.
 
 mod away;
+mod barrier;
 mod bring;
 mod bulk;
 mod note;
-mod pace;
 mod pool;
 mod rows;
 mod staged;
@@ -19,16 +18,15 @@ mod sweep;
 mod timers;
 mod write;
 
-use std::collections::VecDeque;
-
 use tidemill_wit::descriptor::{StateDescriptor, timer_op};
 
+use self::barrier::Held;
 use self::bring::Missing;
 use self::note::{MOST_USES, Note};
-use self::pace::Pace;
 use self::pool::Share;
 use self::staged::Staged;
 use self::timers::Away;
+use super::journal::Piece;
 use super::layout::{Item, Reader, Writer};
 use super::memory::MemoryState;
 use super::{DueTimers, Frozen, GroupSource, KeyedState, Scan};
@@ -39,12 +37,9 @@ use crate::key_group::{KeyGroup, hash_key};
 use crate::time::{Domain, Timestamp};
 
 pub use self::pool::Pool;
-pub use self::rows::{Rows, Space};
+pub use self::rows::{Layer, Rows, Space};
 pub use self::summary::can_go_on;
 pub use self::write::pass_groups;
-
-/// How many changed keys may wait to be written even at a barrier: as many are written in some 5 ms.
-const DIRTY: usize = 512;
 
 /// The state and timers of one subtask, of which those in use are in memory.
 pub struct CachedState<R> {
@@ -57,12 +52,11 @@ pub struct CachedState<R> {
     /// What is to be written to the rows.
     staged: Staged,
     share: Share,
-    /// The places of changed keys, the first changed one first; some may be written already.
-    queue: VecDeque<u32>,
-    /// How many keys in use are changed and not written.
-    dirty: usize,
-    /// How many may be.
-    pace: Pace,
+    /// The barrier that keys are still being written for.
+    held: Option<Held>,
+    /// Those that have been recorded for it and are to be written.
+    recorded: Piece,
+    now: Timestamp,
     /// How many keys are put away.
     away: u64,
     /// By [`Domain`]: the timers of keys that are put away.
@@ -86,6 +80,7 @@ impl<R: Rows> CachedState<R> {
     pub fn new(states: &[StateDescriptor], rows: R, pool: &Pool) -> Self {
         let mut memory = MemoryState::new(states);
         memory.note_removed();
+        memory.track_changes();
         Self {
             states: states.to_vec(),
             memory,
@@ -93,9 +88,9 @@ impl<R: Rows> CachedState<R> {
             rows,
             staged: Staged::default(),
             share: pool.join(),
-            queue: VecDeque::new(),
-            dirty: 0,
-            pace: Pace::new(DIRTY),
+            held: None,
+            recorded: Piece::default(),
+            now: Timestamp::MIN,
             away: 0,
             timers: Domain::ALL.map(Away::new),
             hand: 0,
@@ -109,13 +104,6 @@ impl<R: Rows> CachedState<R> {
         }
     }
 
-    /// Barriers are to be expected every so many milliseconds, until it turns out otherwise.
-    #[must_use]
-    pub fn with_barriers_every(mut self, millis: i64) -> Self {
-        self.pace.expect(millis);
-        self
-    }
-
     /// Notes which keys of a batch are used again.
     fn note_uses(&mut self, slots: &SlotKeys) {
         self.memory.find_slots(slots);
@@ -126,19 +114,21 @@ impl<R: Rows> CachedState<R> {
         }
     }
 
-    /// What must follow every change: rows of keys that have vanished go, some changed keys are written, some keys are put away.
+    /// What must follow every change: rows of keys that have vanished go, some keys are put away.
     fn after_change(&mut self) -> Result<()> {
-        self.forget_removed();
-        self.trickle()?;
+        self.forget_removed()?;
         self.put_away()?;
         self.commit()?;
+        if self.held.is_some() && self.rows.is_full() {
+            self.write_held()?;
+        }
         self.find_heads()
     }
 
     fn note_writes(&mut self, writes: &Writes, timers: &TimerOps) {
         for &slot in writes.slot.iter().chain(&timers.slot) {
             if let Some(id) = self.memory.place(slot) {
-                self.changed(id);
+                self.resize(id);
             }
         }
         let rows = timers.op.iter().zip(&timers.domain).zip(&timers.slot).zip(&timers.timestamp);
@@ -184,7 +174,7 @@ impl<R: Rows> CachedState<R> {
             match item {
                 Item::Key(bytes) => {
                     id = self.memory.find(KeyRef { bytes, hash: hash_key(bytes), group });
-                    id.into_iter().for_each(|id| self.changed(id));
+                    id.into_iter().for_each(|id| self.resize(id));
                 }
                 Item::Timer(domain, time) => {
                     if let Some(note) = id.and_then(|id| self.notes.get_mut(id as usize)) {
@@ -205,7 +195,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
         self.note_uses(slots);
         self.bring(slots)?;
         self.memory.copy(slots, now, into);
-        self.forget_removed();
+        self.forget_removed()?;
         self.commit()?;
         self.find_heads()
     }
@@ -225,11 +215,11 @@ impl<R: Rows> KeyedState for CachedState<R> {
     }
 
     fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()> {
-        self.pace.at(now.0);
+        self.now = now;
         self.see(now)?;
         self.bring(slots)?;
         self.memory.apply(slots, writes, timers, now)?;
-        self.forget_removed();
+        self.forget_removed()?;
         self.memory.find_slots(slots);
         self.note_writes(writes, timers);
         self.looked = false;
@@ -244,11 +234,11 @@ impl<R: Rows> KeyedState for CachedState<R> {
     fn remove_timers(&mut self, domain: Domain, due: &DueTimers, count: usize) -> Result<()> {
         self.bring(&due.slots)?;
         self.memory.remove_timers(domain, due, count)?;
-        self.forget_removed();
+        self.forget_removed()?;
         self.memory.find_slots(&due.slots);
         for (&slot, &time) in due.slot.iter().zip(&due.timestamp).take(count) {
             let Some(id) = self.memory.place(slot) else { continue };
-            self.changed(id);
+            self.resize(id);
             if let Some(note) = self.notes.get_mut(id as usize) {
                 note.timers.delete(domain, time);
             }
@@ -278,12 +268,13 @@ impl<R: Rows> KeyedState for CachedState<R> {
         }
         self.see(now)?;
         self.memory.expire(now)?;
-        self.forget_removed();
+        self.forget_removed()?;
         self.sweep_away(now)?;
         self.after_change()
     }
 
     fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
+        self.write_held()?;
         self.write_all()?;
         pass_groups(&self.rows, 0..u32::from(u16::MAX) + 1, &mut |group, bytes| {
             into(group, bytes);
@@ -292,23 +283,26 @@ impl<R: Rows> KeyedState for CachedState<R> {
     }
 
     fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
-        self.pace.barrier();
-        self.write_all()?;
-        self.write_summary()?;
-        self.rows.freeze()
+        self.hold()
+    }
+
+    fn go_on_freezing(&mut self) -> Result<bool> {
+        self.write_some_held()
     }
 
     fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
         self.looked = false;
+        self.write_held()?;
         self.bring_named(group, bytes)?;
         self.memory.restore(group, bytes, states)?;
-        self.forget_removed();
+        self.forget_removed()?;
         self.note_restored(group, bytes)?;
         self.unseen |= self.memory.has_unseen();
         self.after_change()
     }
 
     fn restore_all(&mut self, source: GroupSource<'_>, states: &[Option<u8>]) -> Result<()> {
+        self.write_held()?;
         self.load_all(source, states)
     }
 }

@@ -16,8 +16,6 @@ pub(super) struct Note {
     pub(super) size: u32,
     /// Whether the store has a row of it, be it out of date.
     pub(super) stored: bool,
-    /// Whether that row, or the lack of one, is out of date.
-    pub(super) dirty: bool,
     /// In how many calls it was used since the clock hand last passed, the one that brought it not counted, up to [`MOST_USES`]: so often
     /// is it spared. Most keys that come into use are not used again soon, and go at the hand's next pass.
     pub(super) uses: u8,

@@ -38,10 +38,10 @@ pub trait Rows: Send {
     }
 
     /// Puts a row.
-    fn put(&mut self, space: Space, key: &[u8], value: &[u8]);
+    fn put(&mut self, layer: Layer, space: Space, key: &[u8], value: &[u8]);
 
     /// Removes a row.
-    fn delete(&mut self, space: Space, key: &[u8]);
+    fn delete(&mut self, layer: Layer, space: Space, key: &[u8]);
 
     /// Makes what was put and deleted since the last call visible, as one unit.
     ///
@@ -54,7 +54,7 @@ pub trait Rows: Send {
     /// # Errors
     /// The store cannot be written.
     fn load(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
-        self.put(space, key, value);
+        self.put(Layer::Live, space, key, value);
         Ok(())
     }
 
@@ -66,7 +66,21 @@ pub trait Rows: Send {
         self.commit()
     }
 
-    /// All committed rows as files, if the store has them in files. They may be made while more is put, which is not in them.
+    /// From now on until [`freeze`](Self::freeze), what is put and deleted in [`Layer::Live`] is not in what is frozen, and what is put and
+    /// deleted in [`Layer::Held`] is hidden by it. Returns whether the store can be frozen: nothing is held otherwise.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn hold(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether the store is to be frozen before more is put: there is no more room.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// The rows of a store that is held, as files. They may be made while more is put, which is not in them. `None` if it is not held.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -79,6 +93,15 @@ pub trait Rows: Send {
     /// # Errors
     /// The store cannot be read.
     fn scan(&self, space: Space, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
+}
+
+/// To what a change of a row belongs while a store is held; otherwise both are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// To what is to be frozen.
+    Held,
+    /// To what has come since.
+    Live,
 }
 
 /// What a row is about.

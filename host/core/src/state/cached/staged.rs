@@ -3,7 +3,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "ranges come from this module alone")]
 
-use super::rows::{Rows, Space};
+use super::rows::{Layer, Rows, Space};
 use crate::Result;
 
 /// More than this is not kept together.
@@ -19,6 +19,7 @@ pub(super) struct Staged {
 /// Where the key and the value of a row lie; a row without value is deleted.
 #[derive(Clone, Copy, Debug)]
 struct Change {
+    layer: Layer,
     space: Space,
     start: usize,
     key: usize,
@@ -26,12 +27,12 @@ struct Change {
 }
 
 impl Staged {
-    pub(super) fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        self.change(space, key, Some(value));
+    pub(super) fn put(&mut self, layer: Layer, space: Space, key: &[u8], value: &[u8]) {
+        self.change(layer, space, key, Some(value));
     }
 
-    pub(super) fn delete(&mut self, space: Space, key: &[u8]) {
-        self.change(space, key, None);
+    pub(super) fn delete(&mut self, layer: Layer, space: Space, key: &[u8]) {
+        self.change(layer, space, key, None);
     }
 
     /// Whether it is time to commit.
@@ -47,8 +48,8 @@ impl Staged {
         changes.sort_unstable_by(|a, b| (a.space, key(a), a.start).cmp(&(b.space, key(b), b.start)));
         for change in &*changes {
             match change.value {
-                Some(end) => rows.put(change.space, key(change), &bytes[change.key..end]),
-                None => rows.delete(change.space, key(change)),
+                Some(end) => rows.put(change.layer, change.space, key(change), &bytes[change.key..end]),
+                None => rows.delete(change.layer, change.space, key(change)),
             }
         }
         changes.clear();
@@ -56,11 +57,11 @@ impl Staged {
         rows.commit()
     }
 
-    fn change(&mut self, space: Space, key: &[u8], value: Option<&[u8]>) {
+    fn change(&mut self, layer: Layer, space: Space, key: &[u8], value: Option<&[u8]>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         let key = self.bytes.len();
         self.bytes.extend_from_slice(value.unwrap_or(&[]));
-        self.changes.push(Change { space, start, key, value: value.map(|_| self.bytes.len()) });
+        self.changes.push(Change { layer, space, start, key, value: value.map(|_| self.bytes.len()) });
     }
 }

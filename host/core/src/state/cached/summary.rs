@@ -8,7 +8,7 @@
 
 use tidemill_wit::descriptor::StateDescriptor;
 
-use super::rows::{Rows, Space};
+use super::rows::{Layer, Rows, Space};
 use super::timers::Away;
 use super::{CachedState, Pool};
 use crate::Result;
@@ -47,7 +47,7 @@ impl<R: Rows> CachedState<R> {
         Ok(Some(state))
     }
 
-    /// Writes down what is in the rows, which must be up to date.
+    /// Writes down what is in the rows, or will be once what is held is written.
     pub(super) fn write_summary(&mut self) -> Result<()> {
         let summary = Summary {
             keys: self.key_count(),
@@ -56,7 +56,7 @@ impl<R: Rows> CachedState<R> {
             unseen: self.unseen,
             states: described(&self.states),
         };
-        self.rows.put(Space::Timers, &KEY, &summary.to_bytes());
+        self.rows.put(Layer::Held, Space::Timers, &KEY, &summary.to_bytes());
         self.rows.commit()
     }
 }

@@ -35,10 +35,10 @@ impl<R: Rows> CachedState<R> {
         }
         self.bring_all(&keys, None)?;
         for (_, id) in std::mem::take(&mut self.missing.loaded) {
-            self.changed(id);
             self.memory.expire_key(id, now);
+            self.resize(id);
         }
-        self.forget_removed();
+        self.forget_removed()?;
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl<R: Rows> CachedState<R> {
         self.memory.see(now);
         for id in 0..self.memory.places() {
             if self.memory.key_at(id).is_some() {
-                self.changed(id);
+                self.resize(id);
             }
         }
         let (mut after, mut ended) = (Vec::new(), false);
@@ -60,7 +60,7 @@ impl<R: Rows> CachedState<R> {
             (keys, ended) = self.next_away(&mut after, |_| true)?;
             self.bring_all(&keys, Some(now.0))?;
             for (_, id) in std::mem::take(&mut self.missing.loaded) {
-                self.changed(id);
+                self.memory.changing(id);
             }
             self.after_change()?;
         }

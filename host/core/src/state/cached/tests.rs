@@ -5,42 +5,66 @@ use std::collections::BTreeMap;
 use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op, write_op};
 use tidemill_wit::schema::{Type, TypeTable};
 
-use super::pace::Pace;
 use super::staged::Staged;
-use super::{CachedState, Pool, Rows, Space};
+use super::{CachedState, Layer, Pool, Rows, Space};
 use crate::Result;
+use crate::checkpoint::manifest::FileFormat;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
 use crate::key_group::{KeyGroup, hash_key};
-use crate::state::conformance::conformance;
-use crate::state::{DueTimers, GroupSource, KeyedState, Scan};
+use crate::state::conformance::{Before, conformance};
+use crate::state::{Frozen, FrozenFile, KeyedState, Scan};
 use crate::time::{Domain, Timestamp};
 
 /// Rows in memory.
 #[derive(Default)]
 struct MapRows {
     rows: BTreeMap<(Space, Vec<u8>), Vec<u8>>,
-    pending: Vec<(Space, Vec<u8>, Option<Vec<u8>>)>,
+    pending: Vec<(Layer, Space, Vec<u8>, Option<Vec<u8>>)>,
+    can_hold: bool,
+    /// What was put and deleted since the store is held.
+    live: Option<BTreeMap<(Space, Vec<u8>), Option<Vec<u8>>>>,
+    frozen: Option<BTreeMap<(Space, Vec<u8>), Vec<u8>>>,
+}
+
+impl MapRows {
+    /// All rows, as whoever reads them sees them.
+    fn seen(&self) -> BTreeMap<(Space, Vec<u8>), Vec<u8>> {
+        let mut rows = self.rows.clone();
+        for (key, value) in self.live.iter().flatten() {
+            match value {
+                Some(value) => rows.insert(key.clone(), value.clone()),
+                None => rows.remove(key),
+            };
+        }
+        rows
+    }
 }
 
 impl Rows for MapRows {
     fn get(&self, space: Space, key: &[u8], into: &mut Vec<u8>) -> Result<bool> {
-        let found = self.rows.get(&(space, key.to_vec()));
+        let key = (space, key.to_vec());
+        let live = self.live.as_ref().and_then(|live| live.get(&key)).map(Option::as_ref);
+        let found = live.unwrap_or_else(|| self.rows.get(&key));
         into.clear();
         into.extend_from_slice(found.map_or(&[], Vec::as_slice));
         Ok(found.is_some())
     }
 
-    fn put(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        self.pending.push((space, key.to_vec(), Some(value.to_vec())));
+    fn put(&mut self, layer: Layer, space: Space, key: &[u8], value: &[u8]) {
+        self.pending.push((layer, space, key.to_vec(), Some(value.to_vec())));
     }
 
-    fn delete(&mut self, space: Space, key: &[u8]) {
-        self.pending.push((space, key.to_vec(), None));
+    fn delete(&mut self, layer: Layer, space: Space, key: &[u8]) {
+        self.pending.push((layer, space, key.to_vec(), None));
     }
 
     fn commit(&mut self) -> Result<()> {
-        for (space, key, value) in self.pending.drain(..) {
+        for (layer, space, key, value) in self.pending.drain(..) {
+            if let (Layer::Live, Some(live)) = (layer, &mut self.live) {
+                live.insert((space, key), value);
+                continue;
+            }
             match value {
                 Some(value) => self.rows.insert((space, key), value),
                 None => self.rows.remove(&(space, key)),
@@ -49,13 +73,44 @@ impl Rows for MapRows {
         Ok(())
     }
 
+    fn hold(&mut self) -> Result<bool> {
+        if self.can_hold {
+            self.live = Some(BTreeMap::new());
+        }
+        Ok(self.can_hold)
+    }
+
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+        let seen = self.seen();
+        self.frozen = Some(std::mem::replace(&mut self.rows, seen));
+        self.live = None;
+        Ok(Some(Box::new(Nothing)))
+    }
+
     fn scan(&self, space: Space, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
-        let rows = self.rows.range((space, from.to_vec())..).take_while(|((found, _), _)| *found == space);
+        let seen = if self.live.is_some() { &self.seen() } else { &self.rows };
+        let rows = seen.range((space, from.to_vec())..).take_while(|((found, _), _)| *found == space);
         for ((_, key), value) in rows {
             if !each(key, value) {
                 break;
             }
         }
+        Ok(())
+    }
+}
+
+struct Nothing;
+
+impl Frozen for Nothing {
+    fn format(&self) -> FileFormat {
+        FileFormat::Database
+    }
+
+    fn files(&mut self) -> Result<Vec<FrozenFile>> {
+        Ok(Vec::new())
+    }
+
+    fn groups(&mut self, _: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
         Ok(())
     }
 }
@@ -128,12 +183,12 @@ fn a_key_that_is_put_away_is_read_where_it_is() {
 #[test]
 fn of_two_changes_of_a_row_the_later_one_counts() {
     let (mut staged, mut rows) = (Staged::default(), MapRows::default());
-    staged.put(Space::Timers, b"b", b"");
-    staged.put(Space::Keys, b"b", b"first");
-    staged.delete(Space::Keys, b"a");
-    staged.put(Space::Keys, b"a", b"new");
-    staged.put(Space::Keys, b"b", b"second");
-    staged.delete(Space::Timers, b"b");
+    staged.put(Layer::Live, Space::Timers, b"b", b"");
+    staged.put(Layer::Live, Space::Keys, b"b", b"first");
+    staged.delete(Layer::Live, Space::Keys, b"a");
+    staged.put(Layer::Live, Space::Keys, b"a", b"new");
+    staged.put(Layer::Live, Space::Keys, b"b", b"second");
+    staged.delete(Layer::Live, Space::Timers, b"b");
     staged.commit(&mut rows).unwrap();
     let expected = [(b"a", b"new".to_vec()), (b"b", b"second".to_vec())];
     assert_eq!(rows.rows, expected.map(|(key, value)| ((Space::Keys, key.to_vec()), value)).into());
@@ -141,103 +196,74 @@ fn of_two_changes_of_a_row_the_later_one_counts() {
 
 #[test]
 fn conforms_with_any_room() {
-    for (room, least, interval) in [(0, 0, 0), (0, 3, 200), (2_000, 0, 0), (2_000, 5, 1_000), (1 << 30, 4096, 5_000), (1 << 30, 0, 0)] {
+    for room in [0, 2_000, 1 << 30] {
+        let pool = Pool::new(room);
+        conformance(&mut |states| Box::new(CachedState::new(states, MapRows::default(), &pool)));
+    }
+}
+
+/// A state is written out and gone on with from its rows, as after a crash, before every so many calls.
+#[test]
+fn goes_on_from_rows_that_were_written_out() {
+    for (room, every) in [(0, 1), (2_000, 3), (1 << 30, 7)] {
         let pool = Pool::new(room);
         conformance(&mut |states| {
-            let mut pace = Pace::new(least);
-            pace.interval = interval;
-            Box::new(CachedState { pace, ..CachedState::new(states, MapRows::default(), &pool) })
+            let (pool, declared, mut calls) = (pool.clone(), states.to_vec(), 0u32);
+            let turn = move |state: &mut CachedState<MapRows>| {
+                calls += 1;
+                if calls.is_multiple_of(every) {
+                    let about = |state: &CachedState<MapRows>| {
+                        (state.key_count(), Domain::ALL.map(|domain| (state.timer_count(domain), state.next_timer(domain))))
+                    };
+                    let before = about(state);
+                    assert!(state.freeze().unwrap().is_none());
+                    let rows = std::mem::take(&mut state.rows);
+                    *state = CachedState::go_on(&declared, rows, &pool).unwrap().unwrap();
+                    assert_eq!(about(state), before);
+                }
+            };
+            Box::new(Before { state: CachedState::new(states, MapRows::default(), &Pool::new(room)), turn })
         });
     }
 }
 
-/// A state that is written out and gone on with from its rows, as after a crash, before every so many calls.
-struct Interrupted {
-    states: Vec<StateDescriptor>,
-    state: CachedState<MapRows>,
-    pool: Pool,
-    calls: u32,
-    every: u32,
+type Groups = Vec<(KeyGroup, Vec<u8>)>;
+
+fn content(state: &mut CachedState<MapRows>) -> Groups {
+    let mut groups = Groups::new();
+    state.snapshot(&mut |group, bytes| groups.push((group, bytes.to_vec()))).unwrap();
+    groups
 }
 
-impl Interrupted {
-    fn turn(&mut self) -> &mut CachedState<MapRows> {
-        self.calls += 1;
-        if self.calls.is_multiple_of(self.every) {
-            let (keys, next) =
-                (self.state.key_count(), Domain::ALL.map(|domain| (self.state.timer_count(domain), self.state.next_timer(domain))));
-            assert!(self.state.freeze().unwrap().is_none());
-            let rows = std::mem::take(&mut self.state.rows);
-            self.state = CachedState::go_on(&self.states, rows, &self.pool).unwrap().unwrap();
-            let after = Domain::ALL.map(|domain| (self.state.timer_count(domain), self.state.next_timer(domain)));
-            assert_eq!((self.state.key_count(), after), (keys, next));
-        }
-        &mut self.state
-    }
-}
-
-impl KeyedState for Interrupted {
-    fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
-        self.turn().prefetch(slots, now, into)
-    }
-
-    fn get_entry(&self, key: KeyRef<'_>, state: u8, entry: &[u8], now: Timestamp, into: &mut Vec<u8>) -> Result<bool> {
-        self.state.get_entry(key, state, entry, now, into)
-    }
-
-    fn scan_entries(&self, scan: &Scan<'_>, now: Timestamp, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        self.state.scan_entries(scan, now, found)
-    }
-
-    fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()> {
-        self.turn().apply(slots, writes, timers, now)
-    }
-
-    fn due_timers(&mut self, domain: Domain, horizon: Timestamp, limit: usize, into: &mut DueTimers) -> Result<()> {
-        self.turn().due_timers(domain, horizon, limit, into)
-    }
-
-    fn remove_timers(&mut self, domain: Domain, due: &DueTimers, count: usize) -> Result<()> {
-        self.turn().remove_timers(domain, due, count)
-    }
-
-    fn next_timer(&self, domain: Domain) -> Option<Timestamp> {
-        self.state.next_timer(domain)
-    }
-
-    fn timer_count(&self, domain: Domain) -> u64 {
-        self.state.timer_count(domain)
-    }
-
-    fn key_count(&self) -> u64 {
-        self.state.key_count()
-    }
-
-    fn expire(&mut self, now: Timestamp) -> Result<()> {
-        // A sweep begins anew whenever the state does: it would never get far.
-        self.state.expire(now)
-    }
-
-    fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
-        self.turn().snapshot(into)
-    }
-
-    fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
-        self.turn().restore(group, bytes, states)
-    }
-
-    fn restore_all(&mut self, source: GroupSource<'_>, states: &[Option<u8>]) -> Result<()> {
-        self.turn().restore_all(source, states)
-    }
-}
-
+/// Whatever happens after a barrier, what is frozen is the state at the barrier, and can be gone on with.
 #[test]
-fn goes_on_from_rows_that_were_written_out() {
-    for (room, every) in [(0, 1), (2_000, 3), (1 << 30, 1), (1 << 30, 7)] {
+fn what_is_frozen_is_the_state_at_the_barrier() {
+    for (room, every, step) in [(0, 3, 0), (2_000, 7, 1), (1 << 30, 20, 3), (1 << 30, 2, 0)] {
         let pool = Pool::new(room);
         conformance(&mut |states| {
-            let state = CachedState::new(states, MapRows::default(), &pool);
-            Box::new(Interrupted { states: states.to_vec(), state, pool: pool.clone(), calls: 0, every })
+            let (pool_of_copies, declared, mut calls) = (Pool::new(room), states.to_vec(), 0);
+            let mut expected: Option<(Box<dyn Frozen>, Groups, u64)> = None;
+            let turn = move |state: &mut CachedState<MapRows>| {
+                calls += 1;
+                if step > 0 && state.held.is_some() {
+                    state.memory.record_up_to(step);
+                }
+                if calls % every > 0 {
+                    return;
+                }
+                while state.go_on_freezing().unwrap() {}
+                if let Some((mut frozen, expected, keys)) = expected.take() {
+                    frozen.groups(&mut |_, _| Ok(())).unwrap();
+                    let rows = MapRows { rows: state.rows.frozen.take().unwrap(), ..MapRows::default() };
+                    let mut copy = CachedState::go_on(&declared, rows, &pool_of_copies).unwrap().unwrap();
+                    assert_eq!(copy.key_count(), keys);
+                    assert!(content(&mut copy) == expected, "what is frozen is not the state as it was");
+                }
+                let (now, keys) = (content(state), state.key_count());
+                state.rows.can_hold = true;
+                expected = Some((state.freeze().unwrap().unwrap(), now, keys));
+            };
+            Box::new(Before { state: CachedState::new(states, MapRows::default(), &pool), turn })
         });
     }
 }

@@ -3,39 +3,25 @@
 use std::ops::Range;
 
 use super::CachedState;
-use super::rows::{Rows, Space, key_of, key_row, timer_row};
+use super::note::Note;
+use super::rows::{Layer, Rows, Space, key_of, key_row, timer_row};
+use super::staged::Staged;
 use crate::Result;
 use crate::key_group::KeyGroup;
 use crate::state::layout::Writer;
-use crate::time::Timestamp;
 
 impl<R: Rows> CachedState<R> {
-    /// Writes the keys whose change lies back furthest, until few enough are left.
-    pub(super) fn trickle(&mut self) -> Result<()> {
-        let room = self.pace.room(self.dirty);
-        self.write_until(room)
-    }
-
     /// Writes all changed keys.
     pub(super) fn write_all(&mut self) -> Result<()> {
-        self.write_until(0)?;
-        self.commit()
-    }
-
-    fn write_until(&mut self, left: usize) -> Result<()> {
-        while self.dirty > left {
-            let Some(id) = self.queue.pop_front() else { return Ok(()) };
-            if self.notes.get(id as usize).is_some_and(|note| note.dirty) {
-                self.write(id);
-                if self.staged.is_full() {
-                    self.commit()?;
-                }
+        let mut next = 0;
+        while let Some(id) = self.memory.settle_next(next) {
+            next = id;
+            self.write(id);
+            if self.staged.is_full() {
+                self.commit()?;
             }
         }
-        if self.dirty == 0 {
-            self.queue.clear();
-        }
-        Ok(())
+        self.commit()
     }
 
     /// Makes visible in the store what was written.
@@ -45,19 +31,38 @@ impl<R: Rows> CachedState<R> {
 
     /// Writes a key in use with its timers.
     pub(super) fn write(&mut self, id: u32) {
-        let lives_until = self.memory.end_of_life(id, Timestamp(self.pace.now));
-        let Self { memory, notes, staged, dirty, row_key, row, writer, .. } = self;
+        let lives_until = self.memory.end_of_life(id, self.now);
+        self.memory.settle(id);
+        let Self { memory, notes, staged, row_key, row, writer, .. } = self;
         let Some((note, key)) = notes.get_mut(id as usize).zip(memory.key_at(id)) else { return };
-        *dirty -= usize::from(std::mem::take(&mut note.dirty));
         memory.save(id, writer);
+        let mut to = RowsOfKey { group: key.group, key: key.bytes(), layer: Layer::Live, staged, row_key, row };
+        to.put(lives_until, writer.content(), note);
+    }
+}
+
+/// The rows of one key, to be staged.
+pub(super) struct RowsOfKey<'a> {
+    pub(super) group: KeyGroup,
+    pub(super) key: &'a [u8],
+    pub(super) layer: Layer,
+    pub(super) staged: &'a mut Staged,
+    pub(super) row_key: &'a mut Vec<u8>,
+    pub(super) row: &'a mut Vec<u8>,
+}
+
+impl RowsOfKey<'_> {
+    /// Stages the key's content, and what has changed of its timers.
+    pub(super) fn put(&mut self, lives_until: i64, content: &[u8], note: &mut Note) {
+        let Self { group, key, layer, staged, row_key, row } = self;
         row.clear();
         row.extend_from_slice(&lives_until.to_be_bytes());
-        row.extend_from_slice(writer.content());
-        key_row(key.group, key.bytes(), row_key);
-        staged.put(Space::Keys, row_key, row);
+        row.extend_from_slice(content);
+        key_row(*group, key, row_key);
+        staged.put(*layer, Space::Keys, row_key, row);
         for timer in note.timers.unsettled() {
-            timer_row(timer.domain, timer.time, key.group, key.bytes(), row_key);
-            if timer.at.live { staged.put(Space::Timers, row_key, &[]) } else { staged.delete(Space::Timers, row_key) }
+            timer_row(timer.domain, timer.time, *group, key, row_key);
+            if timer.at.live { staged.put(*layer, Space::Timers, row_key, &[]) } else { staged.delete(*layer, Space::Timers, row_key) }
         }
         note.stored = true;
         note.timers.settle();

@@ -25,6 +25,10 @@ impl Bits {
         }
     }
 
+    pub(super) fn contains(&self, id: u32) -> bool {
+        self.words.get(id as usize / 64).is_some_and(|word| word & (1 << (id % 64)) != 0)
+    }
+
     /// Removes a place; returns whether it was in the set.
     #[inline]
     pub(super) fn remove(&mut self, id: u32) -> bool {
@@ -71,7 +75,8 @@ mod tests {
         for id in [1_000, 7, 64, 7] {
             bits.insert(id);
         }
-        assert!(bits.remove(64) && !bits.remove(64) && !bits.remove(65));
+        assert!(bits.contains(64) && bits.remove(64) && !bits.contains(64) && !bits.contains(63) && !bits.contains(9_999));
+        assert!(!bits.remove(64) && !bits.remove(65));
         assert_eq!([bits.take_from(8), bits.take_from(1_000), bits.take_from(0), bits.take_from(0)], [Some(1_000), None, Some(7), None]);
     }
 }

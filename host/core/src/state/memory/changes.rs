@@ -20,13 +20,15 @@ const PIECE: usize = 1 << 18;
 /// What is to be recorded of the keys, by their places.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// Those that have changed since the last record began.
+    /// Those that have changed since the last record began, or since they were written otherwise.
     changed: Bits,
-    /// Those of which there is a record.
+    /// Those of which there is a record. Only kept if somebody takes them in, since only then the others are not in the record.
     recorded: Bits,
     /// Recorded ones that have gone since the last record began.
     gone: Piece,
     recording: Option<Pending>,
+    /// What has been recorded and not been taken.
+    piece: Piece,
 }
 
 /// A record under way.
@@ -35,8 +37,8 @@ struct Pending {
     keys: Bits,
     /// Those before this place have been.
     next: u32,
-    piece: Piece,
-    take: Box<dyn FnMut(Piece) + Send>,
+    /// Who takes pieces in; nobody: they are asked for.
+    take: Option<Box<dyn FnMut(Piece) + Send>>,
 }
 
 impl Changes {
@@ -44,6 +46,12 @@ impl Changes {
     #[inline]
     fn change(&mut self, id: u32) -> bool {
         self.changed.insert(id);
+        self.keep(id)
+    }
+
+    /// A key is about to be no longer what it was; returns whether it must be recorded before.
+    #[inline]
+    fn keep(&mut self, id: u32) -> bool {
         self.recording.as_mut().is_some_and(|recording| recording.keys.remove(id))
     }
 
@@ -51,9 +59,7 @@ impl Changes {
     #[inline]
     pub(super) fn came(&mut self, id: u32) {
         // It may be among those to be recorded if all places are.
-        if let Some(recording) = &mut self.recording {
-            recording.keys.remove(id);
-        }
+        self.keep(id);
     }
 
     /// A key has gone.
@@ -64,17 +70,17 @@ impl Changes {
         }
     }
 
-    /// Begins to record: all places, or what has changed.
-    fn begin(&mut self, whole: bool, places: usize, mut take: Box<dyn FnMut(Piece) + Send>) {
+    /// Begins to record what has changed, or, to be taken in, all places.
+    fn begin(&mut self, whole: Option<usize>, mut take: Option<Box<dyn FnMut(Piece) + Send>>) {
         let (changed, gone) = (std::mem::take(&mut self.changed), std::mem::take(&mut self.gone));
-        let keys = if whole {
+        let keys = if let Some(places) = whole {
             self.recorded = Bits::default();
             Bits::below(places)
         } else {
-            take(gone);
+            take.iter_mut().zip(Some(gone)).for_each(|(take, gone)| take(gone));
             changed
         };
-        self.recording = Some(Pending { keys, next: 0, piece: Piece::default(), take });
+        self.recording = Some(Pending { keys, next: 0, take });
     }
 
     /// Fills `into` with the next places to be recorded.
@@ -90,12 +96,26 @@ impl Changes {
         count
     }
 
-    fn end(&mut self) {
-        if let Some(Pending { mut piece, mut take, .. }) = self.recording.take() {
-            piece.last = true;
-            take(piece);
+    fn record(&mut self, id: u32, group: KeyGroup, key: &[u8], content: &[u8]) {
+        self.piece.push(id, group, key, content);
+        if let Some(take) = self.recording.as_mut().and_then(|recording| recording.take.as_mut()) {
+            self.recorded.insert(id);
+            if self.piece.bytes() >= PIECE {
+                take(std::mem::take(&mut self.piece));
+            }
         }
     }
+
+    fn end(&mut self) {
+        if let Some(take) = self.recording.take().and_then(|recording| recording.take) {
+            end_with(std::mem::take(&mut self.piece), take);
+        }
+    }
+}
+
+fn end_with(mut piece: Piece, mut take: Box<dyn FnMut(Piece) + Send>) {
+    piece.last = true;
+    take(piece);
 }
 
 impl MemoryState {
@@ -114,6 +134,53 @@ impl MemoryState {
         self
     }
 
+    /// Notes from now on which keys change, for [`hold`](Self::hold).
+    pub(in crate::state) fn track_changes(&mut self) {
+        self.keys.changes = Some(Box::default());
+    }
+
+    /// Whether a key has changed since it was settled, or since the last record began.
+    pub(in crate::state) fn is_changed(&self, id: u32) -> bool {
+        self.keys.changes.as_ref().is_some_and(|changes| changes.changed.contains(id))
+    }
+
+    /// A key has been written as it is.
+    pub(in crate::state) fn settle(&mut self, id: u32) {
+        if let Some(changes) = &mut self.keys.changes {
+            changes.changed.remove(id);
+        }
+    }
+
+    /// The first key at or after a place that has changed; it counts as written from now on.
+    pub(in crate::state) fn settle_next(&mut self, from: u32) -> Option<u32> {
+        self.keys.changes.as_mut()?.changed.take_from(from)
+    }
+
+    /// Begins to record the keys that have changed, as they are now. What has been recorded is to be asked for.
+    pub(in crate::state) fn hold(&mut self) {
+        if let Some(changes) = &mut self.keys.changes {
+            changes.begin(None, None);
+        }
+    }
+
+    /// Records a key now if it is still to be recorded.
+    pub(in crate::state) fn keep(&mut self, id: u32) {
+        if self.keys.changes.as_mut().is_some_and(|changes| changes.keep(id)) {
+            self.record(id);
+        }
+    }
+
+    /// Exchanges an empty piece for what has been recorded; returns whether that is anything.
+    pub(in crate::state) fn take_recorded(&mut self, into: &mut Piece) -> bool {
+        match &mut self.keys.changes {
+            Some(changes) if !changes.piece.is_empty() => {
+                std::mem::swap(&mut changes.piece, into);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Begins to record the state as it is now.
     pub(super) fn begin_record(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         if self.keys.slab.len() < self.few {
@@ -123,7 +190,7 @@ impl MemoryState {
         let places = self.keys.slab.places();
         let Some((journal, changes)) = self.journal.as_mut().zip(self.keys.changes.as_mut()) else { return Ok(None) };
         let Recording { whole, take, frozen } = journal.begin()?;
-        changes.begin(whole, places, take);
+        changes.begin(whole.then_some(places), Some(take));
         Ok(Some(frozen))
     }
 
@@ -138,7 +205,7 @@ impl MemoryState {
     }
 
     /// Records so many keys at most; returns whether more are to be.
-    pub(super) fn record_up_to(&mut self, mut left: usize) -> bool {
+    pub(in crate::state) fn record_up_to(&mut self, mut left: usize) -> bool {
         let mut ids = [NONE; WARM];
         while let Some(changes) = self.keys.changes.as_mut().filter(|changes| changes.recording.is_some()) {
             let most = left.min(WARM);
@@ -161,7 +228,7 @@ impl MemoryState {
 
     /// A key is about to change.
     #[inline]
-    pub(super) fn changing(&mut self, id: u32) {
+    pub(in crate::state) fn changing(&mut self, id: u32) {
         if let Some(changes) = &mut self.keys.changes
             && id != NONE
             && changes.change(id)
@@ -188,14 +255,8 @@ impl MemoryState {
         let mut writer = std::mem::take(&mut self.writer);
         self.save(id, &mut writer);
         let Keys { slab, changes, .. } = &mut self.keys;
-        if let Some((key, changes)) = slab.get(id).zip(changes.as_mut())
-            && let Some(recording) = &mut changes.recording
-        {
-            changes.recorded.insert(id);
-            recording.piece.push(key.group, key.bytes(), writer.content());
-            if recording.piece.bytes() >= PIECE {
-                (recording.take)(std::mem::take(&mut recording.piece));
-            }
+        if let Some((key, changes)) = slab.get(id).zip(changes.as_mut()) {
+            changes.record(id, key.group, key.bytes(), writer.content());
         }
         self.writer = writer;
     }

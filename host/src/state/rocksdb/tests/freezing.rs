@@ -5,13 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use tidemill_core::Result;
-use tidemill_core::detector::{Cells, KeyRef, Prefetched, SlotKeys};
-use tidemill_core::effects::{TimerOps, Writes};
+use tidemill_core::detector::Cells;
 use tidemill_core::key_group::KeyGroup;
-use tidemill_core::state::conformance::conformance;
-use tidemill_core::state::{DueTimers, Frozen, KeyedState, Rows, Scan, Space, StateBackend, pass_groups};
-use tidemill_core::time::{Domain, Timestamp};
+use tidemill_core::state::conformance::{Before, conformance};
+use tidemill_core::state::{CachedState, Frozen, KeyedState, Layer, Rows, Space, pass_groups};
 use tidemill_wit::columns::BlobsBuf;
 
 use super::super::super::folder::Folder;
@@ -61,6 +58,13 @@ fn of_map(map: &Map, space: Space, from: &[u8], most: usize) -> Vec<(Vec<u8>, Ve
     rows.map(|((_, key), value)| (key.clone(), value.clone())).take(most).collect()
 }
 
+fn change(map: &mut Map, row: (Space, Vec<u8>), value: Option<Vec<u8>>) {
+    match value {
+        Some(value) => map.insert(row, value),
+        None => map.remove(&row),
+    };
+}
+
 fn key(rng: &mut Rng) -> Vec<u8> {
     (0..rng.usize(1..3)).map(|_| rng.u8(..8)).collect()
 }
@@ -77,16 +81,28 @@ fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
         let mut rows = DatabaseRows::new(Arc::new(database), room).unwrap();
         let mut map = Map::new();
         let mut frozen: Vec<(Box<dyn Frozen>, Map)> = Vec::new();
+        // What is held for a barrier, and what has changed since.
+        let mut held: Option<(Map, BTreeSet<(Space, Vec<u8>)>)> = None;
         for step in 0..300 {
             for _ in 0..rng.usize(..20) {
                 let (space, key) = (SPACES[rng.usize(..2)], key(&mut rng));
-                if rng.bool() {
-                    let value = vec![rng.u8(..); rng.usize(..9)];
-                    rows.put(space, &key, &value);
-                    map.insert((space, key), value);
-                } else {
-                    rows.delete(space, &key);
-                    map.remove(&(space, key));
+                let value = rng.bool().then(|| vec![rng.u8(..); rng.usize(..9)]);
+                let at = (space, key.clone());
+                let mut layer = Layer::Live;
+                if let Some((of_barrier, since)) = &mut held {
+                    if rng.bool() {
+                        layer = Layer::Held;
+                        change(of_barrier, at.clone(), value.clone());
+                    } else {
+                        since.insert(at.clone());
+                    }
+                }
+                match &value {
+                    Some(value) => rows.put(layer, space, &key, value),
+                    None => rows.delete(layer, space, &key),
+                }
+                if layer == Layer::Live || held.as_ref().is_some_and(|(_, since)| !since.contains(&at)) {
+                    change(&mut map, at, value);
                 }
             }
             rows.commit().unwrap();
@@ -99,12 +115,19 @@ fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
             let expected: Vec<_> = keys.iter().map(|key| map.get(&(space, key.clone())).cloned()).collect();
             assert_eq!(together(&rows, space, &keys), expected, "seed {seed}, step {step}");
             assert_eq!(scanned(&rows, space, &key, most), of_map(&map, space, &key, most), "seed {seed}, step {step}");
-            if rng.u8(..30) == 0 {
-                frozen.push((rows.freeze().unwrap().unwrap(), map.clone()));
+            if rng.u8(..15) == 0 {
+                match held.take() {
+                    None => {
+                        assert!(rows.hold().unwrap());
+                        held = Some((map.clone(), BTreeSet::new()));
+                    }
+                    Some((of_barrier, _)) => frozen.push((rows.freeze().unwrap().unwrap(), of_barrier)),
+                }
             }
         }
         // One that nobody asks for leaves nothing.
-        frozen.truncate(frozen.len().max(1) - 1);
+        assert!(frozen.len() > 2);
+        frozen.truncate(frozen.len() - 1);
         for (frozen, map) in &mut frozen {
             let thawed = thaw(&mut **frozen, folder.path());
             for space in SPACES {
@@ -116,23 +139,27 @@ fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
     }
 }
 
-/// State that is frozen before a batch now and then, and checks at the end that the files hold what there was.
+/// What was frozen last, and what there was then.
 struct Frosty {
-    state: Box<dyn KeyedState>,
     rng: Rng,
     scratch: PathBuf,
     frozen: Option<(Box<dyn Frozen>, Content)>,
 }
 
 impl Frosty {
-    fn freeze(&mut self) {
+    fn turn(&mut self, state: &mut dyn KeyedState) {
+        // Sometimes slowly, so that much changes before it has been written.
+        if self.frozen.is_some() && self.rng.u8(..8) == 0 {
+            state.go_on_freezing().unwrap();
+        }
         if self.rng.u8(..100) > 0 {
             return;
         }
+        while state.go_on_freezing().unwrap() {}
         self.check();
         let mut content = Vec::new();
-        self.state.snapshot(&mut |group, bytes| content.push((group, bytes.to_vec()))).unwrap();
-        self.frozen = Some((self.state.freeze().unwrap().unwrap(), content));
+        state.snapshot(&mut |group, bytes| content.push((group, bytes.to_vec()))).unwrap();
+        self.frozen = Some((state.freeze().unwrap().unwrap(), content));
     }
 
     fn check(&mut self) {
@@ -147,65 +174,6 @@ impl Frosty {
     }
 }
 
-impl Drop for Frosty {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.check();
-        }
-    }
-}
-
-impl KeyedState for Frosty {
-    fn prefetch(&mut self, slots: &SlotKeys, now: Timestamp, into: &mut Prefetched) -> Result<()> {
-        self.state.prefetch(slots, now, into)
-    }
-
-    fn get_entry(&self, key: KeyRef<'_>, state: u8, entry: &[u8], now: Timestamp, into: &mut Vec<u8>) -> Result<bool> {
-        self.state.get_entry(key, state, entry, now, into)
-    }
-
-    fn scan_entries(&self, scan: &Scan<'_>, now: Timestamp, found: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        self.state.scan_entries(scan, now, found)
-    }
-
-    fn apply(&mut self, slots: &SlotKeys, writes: &Writes, timers: &TimerOps, now: Timestamp) -> Result<()> {
-        self.freeze();
-        self.state.apply(slots, writes, timers, now)
-    }
-
-    fn due_timers(&mut self, domain: Domain, horizon: Timestamp, limit: usize, into: &mut DueTimers) -> Result<()> {
-        self.state.due_timers(domain, horizon, limit, into)
-    }
-
-    fn remove_timers(&mut self, domain: Domain, due: &DueTimers, count: usize) -> Result<()> {
-        self.state.remove_timers(domain, due, count)
-    }
-
-    fn next_timer(&self, domain: Domain) -> Option<Timestamp> {
-        self.state.next_timer(domain)
-    }
-
-    fn timer_count(&self, domain: Domain) -> u64 {
-        self.state.timer_count(domain)
-    }
-
-    fn key_count(&self) -> u64 {
-        self.state.key_count()
-    }
-
-    fn expire(&mut self, now: Timestamp) -> Result<()> {
-        self.state.expire(now)
-    }
-
-    fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
-        self.state.snapshot(into)
-    }
-
-    fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
-        self.state.restore(group, bytes, states)
-    }
-}
-
 #[test]
 fn conforms_while_it_is_frozen_again_and_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +183,8 @@ fn conforms_while_it_is_frozen_again_and_again() {
     let mut seed = 0;
     conformance(&mut |states| {
         seed += 1;
-        let state = backend.open("operator", 0, states).unwrap();
-        Box::new(Frosty { state, rng: Rng::with_seed(seed), scratch: folder.path().to_owned(), frozen: None })
+        let state = CachedState::new(states, backend.create("operator", 0).unwrap(), &backend.pool);
+        let mut frosty = Frosty { rng: Rng::with_seed(seed), scratch: folder.path().to_owned(), frozen: None };
+        Box::new(Before { state, turn: move |state: &mut CachedState<DatabaseRows>| frosty.turn(state) })
     });
 }
