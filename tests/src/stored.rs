@@ -47,6 +47,7 @@ pub fn store(
         let mut writer = SnapshotWriter::new(id, worker);
         writer.operator(UID, None);
         let frozen = if canonical { None } else { state.freeze()? };
+        while state.go_on_freezing() {}
         if let Some(mut frozen) = frozen {
             let mut files = Vec::new();
             for file in &frozen.files()? {
@@ -55,7 +56,7 @@ pub fn store(
                     None => store.store_own(&file.path, &file.name, id, &format!("state-{worker}"))?,
                 });
             }
-            manifest.databases.push(StoredDatabase { operator: UID.to_owned(), worker, files });
+            manifest.databases.push(StoredDatabase { operator: UID.to_owned(), worker, format: frozen.format(), files });
         } else {
             state.snapshot(&mut |group, bytes| writer.group(group, bytes))?;
         }

@@ -152,6 +152,7 @@ impl Checkpoints {
             savepoint: false,
             previous: Some(recovered.previous.clone()),
             trigger: None,
+            cut: None,
             restored: None,
             files: Vec::new(),
             databases: Vec::new(),
@@ -319,7 +320,7 @@ impl Checkpoints {
                 }
                 files.push(stored);
             }
-            databases.push(StoredDatabase { operator, worker, files });
+            databases.push(StoredDatabase { operator, worker, format: frozen.format(), files });
         }
         Ok(databases)
     }
@@ -367,6 +368,7 @@ impl Checkpoints {
                 sink.committables.push(committable.clone());
             }
         }
+        manifest.mark_cut();
         if let Some(savepoint) = self.savepoints.get(&checkpoint) {
             savepoint.complete(&manifest)?;
             if !savepoint.also_checkpoint {

@@ -209,8 +209,11 @@ fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> 
     Ok(newest + 1)
 }
 
-/// Whether two manifests are of the same moment of the same job: their state files are the same, byte for byte.
+/// Whether two manifests are of the same moment of the same job: their state is the same, byte for byte.
 fn same_cut(a: &Manifest, b: &Manifest) -> bool {
+    if let (Some(a_cut), Some(b_cut)) = (&a.cut, &b.cut) {
+        return a_cut == b_cut && a.sources == b.sources;
+    }
     let files = |manifest: &Manifest| manifest.files.iter().map(|file| (file.worker, file.checksum.clone())).collect::<Vec<_>>();
     files(a) == files(b) && a.sources == b.sources
 }
@@ -224,7 +227,7 @@ fn copy(store: &CheckpointStore, saved: &Saved, from: &From, mut manifest: Manif
     if !same && !store.is_place_of(id, saved.dir()) {
         store.discard(id)?;
     }
-    let copy = |file: &StateFile| store.write_state(id, file.worker, &saved.read_state(file)?);
+    let copy = |file: &StateFile| store.copy_state(id, file.worker, &saved.read_state(file)?);
     manifest.files = manifest.files.iter().map(copy).collect::<Result<_>>()?;
     for (number, database) in manifest.databases.iter_mut().enumerate() {
         let place = format!("state-{number}");

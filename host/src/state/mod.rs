@@ -1,5 +1,8 @@
 //! Where live state is held: in memory, by the engine itself, or in `RocksDB`, if this build has it.
 
+mod fetch;
+mod folder;
+mod memory;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 
@@ -9,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Result;
-use tidemill_core::checkpoint::manifest::StoredDatabase;
+use tidemill_core::checkpoint::manifest::{FileFormat, StoredDatabase};
 use tidemill_core::state::{MemoryBackend, StateBackend, StoredGroups};
 
+pub use self::memory::{MemoryFiles, StoredKeyGroups};
 use crate::spec::job;
 use crate::store::CheckpointStore;
 
@@ -28,12 +32,12 @@ pub const NO_ROCKSDB: &str = "the state backend rocksdb is not in this build; us
 /// The folder cannot be made or emptied, or the build does not have the backend.
 pub fn backend(spec: job::StateBackend, dir: &Path, interval: Duration) -> Result<Arc<dyn StateBackend>> {
     match spec {
-        job::StateBackend::Memory => Ok(Arc::new(MemoryBackend)),
+        job::StateBackend::Memory => Ok(Arc::new(MemoryFiles::in_folder(dir)?)),
         #[cfg(feature = "rocksdb")]
         job::StateBackend::Rocksdb { memory } => Ok(Arc::new(rocksdb::RocksBackend::in_folder(dir, memory)?.with_barriers_every(interval))),
         #[cfg(not(feature = "rocksdb"))]
         job::StateBackend::Rocksdb { .. } => {
-            let _ = (dir, interval);
+            let _ = interval;
             Err(tidemill_core::Error::config(NO_ROCKSDB))
         }
     }
@@ -47,15 +51,20 @@ pub fn backend_without_files(spec: job::StateBackend) -> Result<Arc<dyn StateBac
     match spec {
         #[cfg(feature = "rocksdb")]
         job::StateBackend::Rocksdb { memory } => Ok(Arc::new(rocksdb::RocksBackend::in_memory(memory)?)),
-        spec => backend(spec, Path::new(""), Duration::ZERO),
+        #[cfg(not(feature = "rocksdb"))]
+        job::StateBackend::Rocksdb { .. } => Err(tidemill_core::Error::config(NO_ROCKSDB)),
+        job::StateBackend::Memory => Ok(Arc::new(MemoryBackend)),
     }
 }
 
-/// State of a checkpoint that is in a database's files, of these key groups. Any backend can restore it: it is passed on group by group.
+/// State of a checkpoint that is in files of its backend, of these key groups. Any backend can restore it: it is passed on group by group.
 ///
 /// # Errors
 /// The build cannot read it.
 pub fn stored(store: &CheckpointStore, database: &StoredDatabase, groups: Range<u32>, checkpoint: u64) -> Result<Arc<dyn StoredGroups>> {
+    if database.format == FileFormat::KeyGroups {
+        return Ok(Arc::new(StoredKeyGroups::new(store.clone(), database.clone(), groups, &store.scratch())));
+    }
     #[cfg(feature = "rocksdb")]
     return {
         let _ = checkpoint;

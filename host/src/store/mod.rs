@@ -62,6 +62,16 @@ impl CheckpointStore {
         self.stream_state(checkpoint, worker, &mut |out| out(bytes))
     }
 
+    /// Writes a state file to start from. Its name is its own: a checkpoint of the same id that it takes the place of stays whole until its
+    /// manifest is replaced.
+    ///
+    /// # Errors
+    /// It did not become durable.
+    pub fn copy_state(&self, checkpoint: u64, worker: u32, bytes: &[u8]) -> Result<StateFile> {
+        let name = format!("{PREFIX}{checkpoint}/restored-{worker}.state");
+        streamed::write_state(&*self.disk, &self.dir, name, worker, &mut |out| out(bytes))
+    }
+
     /// Writes a worker's state file piece by piece.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidemill_wit::descriptor::{StateDescriptor, StateKind};
 use tidemill_wit::schema::TypeTable;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::sink::Committable;
 use crate::source::Split;
@@ -45,6 +45,10 @@ pub struct Manifest {
     /// The savepoint or checkpoint that the job was told to start from, if this is the copy that it starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
+    /// Stands for the state as its checkpoint has it: a savepoint and the checkpoint that was taken with it have the same one, though their
+    /// files differ. `None` in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
     /// The workers' state files.
     pub files: Vec<StateFile>,
     /// The state that is in files of its own, by operator and worker.
@@ -98,8 +102,29 @@ pub struct StoredDatabase {
     pub operator: String,
     /// The worker that wrote it.
     pub worker: u32,
+    /// What its files are.
+    #[serde(default, skip_serializing_if = "FileFormat::is_database")]
+    pub format: FileFormat,
     /// Its files. Some belong to other checkpoints too.
     pub files: Vec<StoredFile>,
+}
+
+/// What the files of stored state are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileFormat {
+    /// Those of a database.
+    #[default]
+    Database,
+    /// Key groups as they are in every state file: first whole ones, then what has changed, file by file.
+    KeyGroups,
+}
+
+impl FileFormat {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    fn is_database(&self) -> bool {
+        *self == Self::Database
+    }
 }
 
 /// A file of a stored database.
@@ -188,6 +213,17 @@ impl Manifest {
         Ok(text)
     }
 
+    /// Notes what stands for the state that its files hold.
+    pub fn mark_cut(&mut self) {
+        let mut hash = Xxh3::new();
+        self.files.iter().for_each(|file| hash.update(format!("{} {}\n", file.worker, file.checksum).as_bytes()));
+        for StoredDatabase { operator, worker, files, .. } in &self.databases {
+            hash.update(format!("{operator} {worker}\n").as_bytes());
+            files.iter().for_each(|file| hash.update(format!("{} {}\n", file.name, file.checksum).as_bytes()));
+        }
+        self.cut = Some(format!("{:032x}", hash.digest128()));
+    }
+
     /// What a checkpoint that follows this one notes of it.
     ///
     /// # Errors
@@ -246,6 +282,7 @@ mod tests {
             savepoint: false,
             previous: None,
             trigger: None,
+            cut: None,
             restored: None,
             files: vec![],
             databases: vec![],

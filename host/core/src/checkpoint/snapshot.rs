@@ -204,6 +204,7 @@ mod tests {
     use xxhash_rust::xxh3::xxh3_64;
 
     use super::{OperatorSnapshot, Snapshot, SnapshotWriter};
+    use crate::checkpoint::manifest::FileFormat;
     use crate::key_group::KeyGroup;
     use crate::state::{Frozen, FrozenFile};
     use crate::{Result, Timestamp};
@@ -231,6 +232,10 @@ mod tests {
     struct Elsewhere(&'static [(u16, &'static [u8])]);
 
     impl Frozen for Elsewhere {
+        fn format(&self) -> FileFormat {
+            FileFormat::Database
+        }
+
         fn files(&mut self) -> Result<Vec<FrozenFile>> {
             Ok(Vec::new())
         }

@@ -5,11 +5,15 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::Result;
+use crate::checkpoint::manifest::FileFormat;
 use crate::key_group::KeyGroup;
 
 /// The state of a subtask at a barrier, on its way into files that change no more. They are there as long as this is; if it is dropped
 /// before they are asked for, they are removed as well.
 pub trait Frozen: Send {
+    /// What the files are.
+    fn format(&self) -> FileFormat;
+
     /// The files. Waits until they are there: not for a worker to call.
     ///
     /// # Errors

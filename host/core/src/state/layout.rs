@@ -19,6 +19,7 @@
 //! Key blocks ascend by key bytes, states by id, and a state without content is left out. A stamp of `i64::MIN` ([`FRESH`]) stands for
 //! content that has not been seen under a TTL yet: it counts as renewed when it is first seen.
 
+mod merge;
 mod reader;
 mod writer;
 
@@ -26,6 +27,7 @@ use tidemill_wit::descriptor::StateKind;
 
 use crate::time::Domain;
 
+pub use merge::merge;
 pub use reader::Reader;
 pub use writer::Writer;
 

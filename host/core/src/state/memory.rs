@@ -3,12 +3,15 @@
 //! Small content lies in the key's [`block`], large content ([`large`]) in places of its own. Cache misses cost more than everything else
 //! here, so a batch first finds the places of all its keys, then loads them, and only then looks at one after the other.
 
+mod bits;
 mod block;
 mod cell;
+mod changes;
 mod expire;
 mod keys;
 mod large;
 mod order;
+mod own_timers;
 mod places;
 mod read;
 mod row;
@@ -21,6 +24,7 @@ use tidemill_wit::descriptor::{StateDescriptor, timer_op, write_op};
 
 use self::block::LARGE;
 use self::cell::CellMut;
+use self::changes::FEW;
 use self::expire::Sweep;
 pub(super) use self::keys::Key;
 use self::keys::{Keys, NONE};
@@ -30,8 +34,9 @@ use self::read::CellRef;
 use self::shape::Shape;
 use self::slab::Slab;
 use self::timers::Timers;
-use super::layout::Form;
-use super::{DueTimers, KeyedState, Scan, StateBackend};
+use super::journal::Journal;
+use super::layout::{Form, Writer};
+use super::{DueTimers, Frozen, KeyedState, Scan, StateBackend};
 use crate::Result;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
@@ -43,7 +48,6 @@ use crate::time::{Domain, Timestamp};
 pub struct MemoryBackend;
 
 /// The state and timers of one subtask in memory.
-#[derive(Debug)]
 pub struct MemoryState {
     shapes: Vec<Shape>,
     keys: Keys,
@@ -56,6 +60,10 @@ pub struct MemoryState {
     sweep: Sweep,
     /// Whether content was restored that is subject to a TTL from when it is first seen.
     unseen: bool,
+    /// Where changes are recorded, unless the keys are fewer than `few`.
+    journal: Option<Box<dyn Journal>>,
+    few: usize,
+    writer: Writer,
 }
 
 impl StateBackend for MemoryBackend {
@@ -136,6 +144,14 @@ impl KeyedState for MemoryState {
         Ok(())
     }
 
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+        self.begin_record()
+    }
+
+    fn go_on_freezing(&mut self) -> bool {
+        self.record_some()
+    }
+
     fn restore(&mut self, group: KeyGroup, bytes: &[u8], states: &[Option<u8>]) -> Result<()> {
         self.read_snapshot(group, bytes, states)
     }
@@ -154,6 +170,9 @@ impl MemoryState {
             emptied: Vec::new(),
             sweep: Sweep::default(),
             unseen: false,
+            journal: None,
+            few: FEW,
+            writer: Writer::default(),
         }
     }
 
@@ -171,6 +190,9 @@ impl MemoryState {
 
     /// Adds the cells of the key at a place to the columns.
     fn copy_key(&mut self, id: u32, now: Timestamp, into: &mut Prefetched) {
+        if self.keys.changes.is_some() && self.may_trim(id) {
+            self.changing(id);
+        }
         let Self { shapes, keys, larges, emptied, .. } = self;
         let Some(block) = keys.slab.get_mut(id).map(|key| &mut key.block) else { return copy_nothing(into) };
         let mut cell = block.first_cell();
@@ -190,6 +212,12 @@ impl MemoryState {
             }
             cell = block.cell_after(cell);
         }
+    }
+
+    /// Whether a look at the key may remove what has expired.
+    fn may_trim(&self, id: u32) -> bool {
+        let Some(block) = self.keys.slab.get(id).map(|key| &key.block).filter(|block| !block.is_free()) else { return false };
+        self.shapes.iter().enumerate().any(|(state, shape)| shape.stamped() && block.cell(state).count == LARGE)
     }
 
     fn apply_writes(&mut self, slots: &SlotKeys, writes: &Writes, now: Timestamp) {
@@ -242,17 +270,23 @@ impl MemoryState {
     }
 
     fn register(&mut self, domain: Domain, time: i64, id: u32) {
+        self.changing(id);
         let Some(key) = self.keys.slab.get_mut(id) else { return };
         let [event, processing] = &mut self.timers;
         let timers = if domain == Domain::Event { event } else { processing };
-        key.timers += u32::from(timers.register((time, key.group, id)));
+        if timers.register((time, key.group, id)) {
+            key.timers.add(domain, time);
+        }
     }
 
     fn delete(&mut self, domain: Domain, time: i64, id: u32) {
+        self.changing(id);
         let Some(key) = self.keys.slab.get_mut(id) else { return };
         let [event, processing] = &mut self.timers;
         let timers = if domain == Domain::Event { event } else { processing };
-        key.timers -= u32::from(timers.delete((time, key.group, id)));
+        if timers.delete((time, key.group, id)) {
+            key.timers.remove(domain, time);
+        }
     }
 
     #[inline]
@@ -277,6 +311,7 @@ impl MemoryState {
     #[inline]
     fn cell_mut(&mut self, id: u32, state: usize, now: Timestamp) -> Option<CellMut<'_>> {
         let shape = *self.shapes.get(state)?;
+        self.changing(id);
         let block = &mut self.keys.slab.get_mut(id)?.block;
         Some(CellMut { block, larges: &mut self.larges, state, shape, stamp: now.0, life: shape.life(now) })
     }

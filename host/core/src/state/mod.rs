@@ -4,6 +4,7 @@ mod broadcast;
 mod cached;
 pub mod conformance;
 mod files;
+mod journal;
 pub mod layout;
 mod memory;
 pub mod migrate;
@@ -19,6 +20,7 @@ use crate::time::{Domain, Timestamp};
 pub use broadcast::BroadcastStates;
 pub use cached::{CachedState, Pool, Rows, Space, can_go_on, pass_groups};
 pub use files::{Frozen, FrozenFile, StoredGroups};
+pub use journal::{Journal, Piece, Recording, pass_pieces};
 pub use memory::{MemoryBackend, MemoryState};
 pub use migrate::Migration;
 
@@ -95,6 +97,12 @@ pub trait KeyedState: Send {
     /// The backend cannot be written.
     fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
         Ok(None)
+    }
+
+    /// Does a bounded part of what is left to be done of a frozen state; returns whether more is left. Until nothing is, the frozen state is
+    /// not to be waited for.
+    fn go_on_freezing(&mut self) -> bool {
+        false
     }
 
     /// Adds what [`snapshot`](Self::snapshot) wrote for one key group. `states` maps the ids of the snapshot to today's; a state that maps

@@ -159,6 +159,7 @@ impl Worker {
             }
             self.handle(index, &events)?;
         }
+        self.report_snapshots();
         Ok(if worked { Step::Worked } else { Step::Waiting(wake) })
     }
 
@@ -224,7 +225,7 @@ impl Worker {
         task.ok_or_else(|| Error::config(format!("there is no source {source} to assign split {} to", split.name)))?.assign(split)
     }
 
-    /// Adds a task's part to the worker's snapshot of a checkpoint, and reports the snapshot when it has all parts.
+    /// Adds a task's part to the worker's snapshot of a checkpoint.
     fn snapshot_task(&mut self, index: usize, barrier: Barrier) -> Result<()> {
         let checkpoint = barrier.checkpoint;
         if !self.snapshots.iter().any(|snapshot| snapshot.checkpoint == checkpoint) {
@@ -242,11 +243,18 @@ impl Worker {
                 stopped: (self.stopwatch)().saturating_sub(began),
                 bytes: snapshot.bytes() - bytes,
             });
-            if snapshot.is_complete() {
-                self.reports.push_back(Report::Snapshot(Box::new(self.snapshots.remove(at))));
-            }
         }
         Ok(())
+    }
+
+    /// Reports the snapshots that have all parts, once nothing is left to be done for what was frozen: who takes them may wait for that.
+    fn report_snapshots(&mut self) {
+        let is_freezing = |task: &Task| matches!(task, Task::Operator(task) if task.is_freezing());
+        if self.snapshots.is_empty() || self.tasks.iter().any(is_freezing) {
+            return;
+        }
+        let complete = self.snapshots.extract_if(.., |snapshot| snapshot.is_complete());
+        self.reports.extend(complete.map(|snapshot| Report::Snapshot(Box::new(snapshot))));
     }
 
     /// Takes the next report for the coordinator.

@@ -6,6 +6,7 @@ use crate::align::Outcome;
 use crate::batch::Batch;
 use crate::exchange::{Element, Outputs, Receiver};
 use crate::operator::{Cursor, Env, Operator};
+use crate::state::Frozen;
 use crate::time::Domain;
 use crate::{Result, Timestamp};
 
@@ -22,6 +23,8 @@ pub struct OperatorTask {
     status_after_pass: Option<bool>,
     /// Whether processing-time timers wait, due or not.
     held: bool,
+    /// Whether something is left to be done of what was frozen.
+    freezing: bool,
 }
 
 impl OperatorTask {
@@ -29,10 +32,25 @@ impl OperatorTask {
     #[must_use]
     pub fn new(operator: Operator, channels: Vec<Receiver>, outputs: Outputs) -> Self {
         let restored_pass = operator.pass().is_some();
-        Self { operator, input: Input::new(channels), outputs, batch: None, restored_pass, status_after_pass: None, held: false }
+        Self {
+            operator,
+            input: Input::new(channels),
+            outputs,
+            batch: None,
+            restored_pass,
+            status_after_pass: None,
+            held: false,
+            freezing: false,
+        }
     }
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
+        let turn = self.turn(now, events)?;
+        self.freezing = self.operator.state().go_on_freezing();
+        Ok(if self.freezing { Turn::Worked } else { turn })
+    }
+
+    fn turn(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
         if self.outputs.blocked() {
             return Ok(Turn::Waiting(None));
         }
@@ -128,6 +146,18 @@ impl OperatorTask {
 
     pub(super) fn is_aligning(&self) -> bool {
         self.input.is_aligning()
+    }
+
+    /// Freezes the state, if the backend does that.
+    pub(super) fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
+        let frozen = self.operator.state().freeze()?;
+        self.freezing = frozen.is_some();
+        Ok(frozen)
+    }
+
+    /// Whether something is left to be done in its turns of what was frozen.
+    pub(super) fn is_freezing(&self) -> bool {
+        self.freezing
     }
 
     /// The operator, for snapshots.

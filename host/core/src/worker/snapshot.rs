@@ -83,12 +83,12 @@ impl WorkerSnapshot {
                     operator.broadcast_state().snapshot(&mut content);
                     self.writer.broadcast(&content);
                 }
-                if let Some(frozen) = operator.state().freeze()? {
-                    self.frozen.push((operator.settings().uid.clone(), frozen));
+                if let Some(frozen) = task.freeze()? {
+                    self.frozen.push((task.operator().settings().uid.clone(), frozen));
                     self.places.push(self.writer.place());
                 } else {
                     let writer = &mut self.writer;
-                    operator.state().snapshot(&mut |group, bytes| writer.group(group, bytes))?;
+                    task.operator().state().snapshot(&mut |group, bytes| writer.group(group, bytes))?;
                 }
             }
             Task::Sink(task) => {

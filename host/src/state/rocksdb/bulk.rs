@@ -7,7 +7,8 @@ use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter};
 use tidemill_core::state::Space;
 use tidemill_core::{Error, Result};
 
-use super::database::{Database, Folder};
+use super::super::folder::Folder;
+use super::database::Database;
 
 /// With more tables than these, all with rows from anywhere, each read looks into too many.
 const TABLES: usize = 8;

@@ -1,7 +1,7 @@
 //! The database of one operator's subtask.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rocksdb::checkpoint::Checkpoint;
@@ -9,6 +9,7 @@ use rocksdb::{ColumnFamily, DB, Options};
 use tidemill_core::state::{FrozenFile, Space};
 use tidemill_core::{Error, Result};
 
+use super::super::folder::Folder;
 use super::options::Memory;
 
 const KEYS: &str = "keys";
@@ -30,34 +31,6 @@ pub(super) struct Database {
 pub(super) struct FrozenFiles {
     pub(super) files: Vec<FrozenFile>,
     pub(super) folder: Folder,
-}
-
-/// A folder that is removed when it is no longer needed.
-pub(super) struct Folder {
-    pub(super) path: PathBuf,
-    /// Whether it is one of the operating system's.
-    real: bool,
-}
-
-impl Folder {
-    /// A folder of the operating system's.
-    pub(super) fn real(path: PathBuf) -> Self {
-        Self { path, real: true }
-    }
-
-    /// A folder that somebody else removes.
-    pub(super) fn lent(path: PathBuf) -> Self {
-        Self { path, real: false }
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed now is removed when the job starts again.
-        if self.real {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }
 
 impl Database {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 
+use tidemill_core::checkpoint::manifest::FileFormat;
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::{Frozen, FrozenFile};
 use tidemill_core::{Error, Result};
@@ -66,6 +67,10 @@ impl FilesToBe {
 }
 
 impl Frozen for FilesToBe {
+    fn format(&self) -> FileFormat {
+        FileFormat::Database
+    }
+
     fn files(&mut self) -> Result<Vec<FrozenFile>> {
         Ok(self.there()?.files.clone())
     }

@@ -7,7 +7,8 @@ use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::pass_groups;
 use tidemill_core::{Error, Result};
 
-use super::database::{Database, Folder};
+use super::super::folder::Folder;
+use super::database::Database;
 use super::overlay::Room;
 use super::rows::DatabaseRows;
 

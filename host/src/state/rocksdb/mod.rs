@@ -25,10 +25,12 @@ use tidemill_core::{Error, Result};
 use tidemill_wit::descriptor::StateDescriptor;
 
 use self::bulk::Bulk;
-use self::database::{Database, Folder};
+use self::database::Database;
 use self::options::Memory;
 use self::overlay::Room;
 use self::rows::DatabaseRows;
+use super::fetch::restoring;
+use super::folder::{self, Folder};
 
 pub(super) use self::stored::StoredFiles;
 
@@ -57,11 +59,7 @@ impl RocksBackend {
     /// # Errors
     /// The folder cannot be emptied.
     pub(super) fn in_folder(dir: &Path, memory: u64) -> Result<Self> {
-        let doing = |what: &str, error| Error::config(format!("{what} the folder for live state {}", dir.display())).caused_by(error);
-        std::fs::create_dir_all(dir).map_err(|error| doing("creating", error))?;
-        // Not the folder itself: it may be a disk of its own, or a link to one.
-        let empty = || std::fs::read_dir(dir)?.try_for_each(|entry| remove(&entry?.path()));
-        empty().map_err(|error| doing("emptying", error))?;
+        folder::empty(dir)?;
         Ok(Self::new(Home::Folder(dir.to_owned()), memory))
     }
 
@@ -117,9 +115,7 @@ impl RocksBackend {
         if !can_go_on(states, &DatabaseRows::new(stored.database()?, Room::new(0))?)? {
             return Ok(None);
         }
-        let folder = Folder::real(self.path(subtask));
-        std::fs::create_dir_all(&folder.path)
-            .map_err(|error| Error::storage(format!("creating {}", folder.path.display())).caused_by(error))?;
+        let folder = Folder::create(self.path(subtask))?;
         let taken = stored.place(&folder.path)?;
         let database = Database::open(folder, &self.memory.database(), &self.memory, taken)?;
         let rows = DatabaseRows::new(Arc::new(database), self.memory.overlays())?;
@@ -147,14 +143,10 @@ impl StateBackend for RocksBackend {
         stored: &dyn StoredGroups,
     ) -> Result<Option<Box<dyn KeyedState>>> {
         match (&self.home, (stored as &dyn Any).downcast_ref::<StoredFiles>()) {
-            (Home::Folder(_), Some(stored)) => self.take_over(subtask, states, stored).map_err(|error| stored.doing(error)),
+            (Home::Folder(_), Some(stored)) => self.take_over(subtask, states, stored).map_err(|error| restoring(stored.stored(), error)),
             _ => Ok(None),
         }
     }
-}
-
-fn remove(path: &Path) -> std::io::Result<()> {
-    if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
 }
 
 #[cfg(test)]

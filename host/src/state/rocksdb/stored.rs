@@ -1,10 +1,8 @@
 //! The files of a database in a checkpoint, read when they are restored.
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_core::checkpoint::manifest::{StoredDatabase, StoredFile};
@@ -12,13 +10,12 @@ use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::{StoredGroups, pass_groups};
 use tidemill_core::{Error, Result};
 
-use super::database::{Database, Folder};
+use super::super::fetch::{fetch, restoring};
+use super::super::folder::Folder;
+use super::database::Database;
 use super::overlay::Room;
 use super::rows::DatabaseRows;
 use crate::store::{CheckpointStore, shared_name};
-
-/// How many files are fetched at one time.
-const FETCHES: usize = 4;
 
 /// A database in a checkpoint. Its files are copied to this machine when they are first read.
 pub(in crate::state) struct StoredFiles {
@@ -54,38 +51,16 @@ impl StoredFiles {
         if let Some(database) = &*local {
             return Ok(Arc::clone(database));
         }
-        let folder = Folder::real(self.store.scratch().join(format!("{:016x}", fastrand::u64(..))));
-        std::fs::create_dir_all(&folder.path)
-            .map_err(|error| Error::storage(format!("creating {}", folder.path.display())).caused_by(error))?;
-        self.fetch(&folder.path)?;
+        let folder = Folder::create(self.store.scratch().join(format!("{:016x}", fastrand::u64(..))))?;
+        fetch(&self.store, &self.stored, &folder.path)?;
         let database = Arc::new(Database::read(folder)?);
         *local = Some(Arc::clone(&database));
         Ok(database)
     }
 
-    /// Brings the files to a folder, some at a time: to check them takes a processor as long as a fast disk to read them.
-    fn fetch(&self, folder: &Path) -> Result<()> {
-        // Names of a database have no folders; others are none of RocksDB's.
-        if let Some(file) = self.stored.files.iter().find(|file| file.name.contains(['/', '\\']) || file.name.starts_with("..")) {
-            return Err(Error::corrupt(format!("a checkpoint names the file {}, which no database has", file.name)));
-        }
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(file) = self.stored.files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.store.fetch(file, &folder.join(&file.name))?;
-            }
-            Ok(())
-        };
-        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(FETCHES);
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| Err(Error::storage("checking files stopped"))))
-        })
-    }
-
-    pub(super) fn doing(&self, error: Error) -> Error {
-        let StoredDatabase { operator, worker, .. } = &self.stored;
-        error.while_doing(format!("restoring the state of operator {operator} that worker {worker} has stored"))
+    /// What is stored.
+    pub(super) fn stored(&self) -> &StoredDatabase {
+        &self.stored
     }
 }
 
@@ -99,7 +74,10 @@ impl StoredGroups for StoredFiles {
         if range.is_empty() {
             return Ok(());
         }
-        let rows = self.database().and_then(|database| DatabaseRows::new(database, Room::new(0))).map_err(|error| self.doing(error))?;
-        pass_groups(&rows, range, each).map_err(|error| self.doing(error))
+        let rows = self
+            .database()
+            .and_then(|database| DatabaseRows::new(database, Room::new(0)))
+            .map_err(|error| restoring(&self.stored, error))?;
+        pass_groups(&rows, range, each).map_err(|error| restoring(&self.stored, error))
     }
 }

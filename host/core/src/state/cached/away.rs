@@ -1,7 +1,7 @@
 //! Keys are put away, and rows of keys that have vanished go.
 
 use super::CachedState;
-use super::note::{MOST_USES, Note, Timers};
+use super::note::{MOST_USES, Note};
 use super::rows::{Rows, Space, key_row};
 use crate::{Error, Result};
 
@@ -57,7 +57,7 @@ impl<R: Rows> CachedState<R> {
                 key_row(group, key, row_key);
                 staged.delete(Space::Keys, row_key);
             }
-            for timer in note.timers.as_slice().iter().filter(|timer| timer.stored) {
+            for timer in note.timers.stored() {
                 super::rows::timer_row(timer.domain, timer.time, group, key, row_key);
                 staged.delete(Space::Timers, row_key);
             }
@@ -100,13 +100,8 @@ impl<R: Rows> CachedState<R> {
             let away = if domain == crate::time::Domain::Event { event } else { processing };
             away.add(row_key);
         }
-        let Note { timers, .. } = note;
-        memory.unload(id, timers_of(&timers));
+        memory.unload(id);
         self.away += 1;
         self.looked = false;
     }
-}
-
-fn timers_of(timers: &Timers) -> impl Iterator<Item = (crate::time::Domain, i64)> {
-    timers.live()
 }

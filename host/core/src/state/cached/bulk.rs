@@ -76,23 +76,19 @@ impl<R: Rows> CachedState<R> {
         held.restore(group, bytes, states)?;
         self.unseen |= held.has_unseen();
         let (mut reader, mut writer) = (Reader::new(group, bytes)?, std::mem::take(&mut self.writer));
-        let (mut timers, mut times) = (Vec::new(), [Vec::new(), Vec::new()]);
+        let mut timers = Vec::new();
         while let Some(item) = reader.next()? {
             let Item::Key(key) = item else { continue };
             timers.clear();
-            times.iter_mut().for_each(Vec::clear);
             reader.content(&mut |item| {
                 if let Item::Timer(domain, time) = item {
-                    let [event, processing] = &mut times;
-                    if domain == Domain::Event { event } else { processing }.push(time);
                     timers.push((domain, time));
                 }
             })?;
             let key = KeyRef { bytes: key, hash: hash_key(key), group };
             // A key of which nothing is left is not there.
             let Some(id) = held.find(key) else { continue };
-            let [event, processing] = &times;
-            held.save(id, event, processing, &mut writer);
+            held.save(id, &mut writer);
             let lives_until = held.end_of_life(id, crate::Timestamp::MIN);
             self.load_row(key, lives_until, writer.content(), &timers)?;
         }

@@ -1,5 +1,7 @@
 //! What the cache knows of a key in use beside its content.
 
+use std::collections::BTreeMap;
+
 use crate::time::Domain;
 
 /// The most uses that are counted.
@@ -21,98 +23,112 @@ pub(super) struct Note {
     pub(super) uses: u8,
 }
 
-/// The timers of a key: nearly always none or one.
+/// The timers of a key, of which those in a row must be told from those that are not: nearly always none or one.
 #[derive(Debug, Default)]
 pub(super) enum Timers {
     #[default]
     None,
     One(Timer),
-    Many(Vec<Timer>),
+    Many(BTreeMap<(Domain, i64), Where>),
 }
 
 /// A timer: registered, or of which a row remains, or both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timer {
     pub(super) domain: Domain,
     pub(super) time: i64,
+    pub(super) at: Where,
+}
+
+/// Where a timer is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Where {
     pub(super) live: bool,
     pub(super) stored: bool,
 }
 
 impl Timers {
-    pub(super) fn as_slice(&self) -> &[Timer] {
-        match self {
-            Self::None => &[],
-            Self::One(timer) => std::slice::from_ref(timer),
-            Self::Many(timers) => timers,
-        }
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [Timer] {
-        match self {
-            Self::None => &mut [],
-            Self::One(timer) => std::slice::from_mut(timer),
-            Self::Many(timers) => timers,
-        }
+    fn iter(&self) -> impl Iterator<Item = Timer> {
+        let (one, many) = match self {
+            Self::None => (None, None),
+            Self::One(timer) => (Some(*timer), None),
+            Self::Many(timers) => (None, Some(timers)),
+        };
+        one.into_iter().chain(many.into_iter().flatten().map(|(&(domain, time), &at)| Timer { domain, time, at }))
     }
 
     /// The registered ones, by domain and time.
     pub(super) fn live(&self) -> impl Iterator<Item = (Domain, i64)> {
-        self.as_slice().iter().filter(|timer| timer.live).map(|timer| (timer.domain, timer.time))
+        self.iter().filter(|timer| timer.at.live).map(|timer| (timer.domain, timer.time))
+    }
+
+    /// Those of which there is a row.
+    pub(super) fn stored(&self) -> impl Iterator<Item = Timer> {
+        self.iter().filter(|timer| timer.at.stored)
+    }
+
+    /// Those of which the rows do not say what is true.
+    pub(super) fn unsettled(&self) -> impl Iterator<Item = Timer> {
+        self.iter().filter(|timer| timer.at.live != timer.at.stored)
     }
 
     /// A timer of which there is a row.
     pub(super) fn add_stored(&mut self, domain: Domain, time: i64) {
-        self.insert(Timer { domain, time, live: true, stored: true });
+        self.insert(Timer { domain, time, at: Where { live: true, stored: true } });
     }
 
     pub(super) fn register(&mut self, domain: Domain, time: i64) {
-        self.insert(Timer { domain, time, live: true, stored: false });
+        self.insert(Timer { domain, time, at: Where { live: true, stored: false } });
     }
 
     pub(super) fn delete(&mut self, domain: Domain, time: i64) {
-        let Ok(at) = self.find(domain, time) else { return };
-        match self.as_mut_slice().get_mut(at) {
-            Some(timer) if timer.stored => timer.live = false,
-            _ => match self {
-                Self::Many(timers) => {
-                    timers.remove(at);
-                }
-                Self::One(_) | Self::None => *self = Self::None,
-            },
+        let Some(found) = self.get_mut(domain, time) else { return };
+        if found.stored {
+            found.live = false;
+            return;
+        }
+        match self {
+            Self::Many(timers) => {
+                timers.remove(&(domain, time));
+            }
+            Self::One(_) | Self::None => *self = Self::None,
         }
     }
 
     /// The rows are as the registered timers from now on.
     pub(super) fn settle(&mut self) {
-        let left = self.live().count();
         match self {
-            Self::Many(timers) if left > 0 => timers.retain(|timer| timer.live),
-            _ if left == 0 => *self = Self::None,
-            _ => {}
+            Self::Many(timers) => {
+                timers.retain(|_, at| at.live);
+                timers.values_mut().for_each(|at| at.stored = true);
+                if timers.is_empty() {
+                    *self = Self::None;
+                }
+            }
+            Self::One(timer) if timer.at.live => timer.at.stored = true,
+            Self::One(_) | Self::None => *self = Self::None,
         }
-        self.as_mut_slice().iter_mut().for_each(|timer| timer.stored = true);
+    }
+
+    fn get_mut(&mut self, domain: Domain, time: i64) -> Option<&mut Where> {
+        match self {
+            Self::None => None,
+            Self::One(timer) => Some(timer).filter(|timer| (timer.domain, timer.time) == (domain, time)).map(|timer| &mut timer.at),
+            Self::Many(timers) => timers.get_mut(&(domain, time)),
+        }
     }
 
     fn insert(&mut self, new: Timer) {
-        let at = match self.find(new.domain, new.time) {
-            Ok(at) => {
-                self.as_mut_slice().iter_mut().skip(at).take(1).for_each(|timer| timer.live = true);
-                return;
-            }
-            Err(at) => at,
-        };
+        if let Some(found) = self.get_mut(new.domain, new.time) {
+            found.live = true;
+            return;
+        }
         match self {
             Self::None => *self = Self::One(new),
-            Self::One(other) => {
-                let other = *other;
-                *self = Self::Many(if at == 0 { vec![new, other] } else { vec![other, new] });
+            Self::One(other) => *self = Self::Many([*other, new].map(|timer| ((timer.domain, timer.time), timer.at)).into()),
+            Self::Many(timers) => {
+                timers.insert((new.domain, new.time), new.at);
             }
-            Self::Many(timers) => timers.insert(at, new),
         }
-    }
-
-    fn find(&self, domain: Domain, time: i64) -> Result<usize, usize> {
-        self.as_slice().binary_search_by_key(&(domain, time), |timer| (timer.domain, timer.time))
     }
 }

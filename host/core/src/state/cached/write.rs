@@ -7,7 +7,7 @@ use super::rows::{Rows, Space, key_of, key_row, timer_row};
 use crate::Result;
 use crate::key_group::KeyGroup;
 use crate::state::layout::Writer;
-use crate::time::{Domain, Timestamp};
+use crate::time::Timestamp;
 
 impl<R: Rows> CachedState<R> {
     /// Writes the keys whose change lies back furthest, until few enough are left.
@@ -49,21 +49,15 @@ impl<R: Rows> CachedState<R> {
         let Self { memory, notes, staged, dirty, row_key, row, writer, .. } = self;
         let Some((note, key)) = notes.get_mut(id as usize).zip(memory.key_at(id)) else { return };
         *dirty -= usize::from(std::mem::take(&mut note.dirty));
-        let live = note.timers.as_slice();
-        if live.is_empty() {
-            memory.save(id, &[], &[], writer);
-        } else {
-            let times = |domain| -> Vec<i64> { note.timers.live().filter(|timer| timer.0 == domain).map(|timer| timer.1).collect() };
-            memory.save(id, &times(Domain::Event), &times(Domain::Processing), writer);
-        }
+        memory.save(id, writer);
         row.clear();
         row.extend_from_slice(&lives_until.to_be_bytes());
         row.extend_from_slice(writer.content());
         key_row(key.group, key.bytes(), row_key);
         staged.put(Space::Keys, row_key, row);
-        for timer in live.iter().filter(|timer| timer.live != timer.stored) {
+        for timer in note.timers.unsettled() {
             timer_row(timer.domain, timer.time, key.group, key.bytes(), row_key);
-            if timer.live { staged.put(Space::Timers, row_key, &[]) } else { staged.delete(Space::Timers, row_key) }
+            if timer.at.live { staged.put(Space::Timers, row_key, &[]) } else { staged.delete(Space::Timers, row_key) }
         }
         note.stored = true;
         note.timers.settle();

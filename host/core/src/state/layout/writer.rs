@@ -83,13 +83,23 @@ impl Writer {
 
     /// Ends a key with its timers, each list ascending.
     pub fn timers(&mut self, event: &[i64], processing: &[i64]) {
+        self.timers_from(event.iter().copied(), processing.iter().copied());
+    }
+
+    /// The same with times that do not lie side by side.
+    pub(in crate::state) fn timers_from(
+        &mut self,
+        event: impl ExactSizeIterator<Item = i64>,
+        processing: impl ExactSizeIterator<Item = i64>,
+    ) {
         self.bytes.push(END_OF_STATES);
-        for times in [event, processing] {
-            self.varint(times.len());
-            for time in times {
-                self.bytes.extend_from_slice(&time.to_le_bytes());
-            }
-        }
+        self.times(event);
+        self.times(processing);
+    }
+
+    fn times(&mut self, times: impl ExactSizeIterator<Item = i64>) {
+        self.varint(times.len());
+        times.for_each(|time| self.bytes.extend_from_slice(&time.to_le_bytes()));
     }
 
     /// Ends the key group and returns its bytes.

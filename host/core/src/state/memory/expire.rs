@@ -100,6 +100,7 @@ impl MemoryState {
     }
 
     fn stamp_unseen(&mut self, now: Timestamp) {
+        self.all_changing();
         let Self { shapes, keys, larges, .. } = self;
         for id in (0..).take(keys.slab.places()) {
             let Some(key) = keys.slab.get_mut(id).filter(|key| !key.block.is_free()) else { continue };

@@ -5,6 +5,8 @@ use hashbrown::hash_table::Entry;
 use tidemill_wit::columns::BlobsBuf;
 
 use super::block::Block;
+use super::changes::Changes;
+use super::own_timers::OwnTimers;
 use super::slab::Slab;
 use crate::detector::{KeyRef, SlotKeys};
 use crate::key_group::{KeyGroup, hash_key};
@@ -16,8 +18,7 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(in crate::state) struct Key {
     pub(super) block: Block,
-    /// The number of its timers in both domains.
-    pub(super) timers: u32,
+    pub(super) timers: OwnTimers,
     pub(in crate::state) group: KeyGroup,
     /// The processing time in milliseconds before which nothing of the key expires.
     pub(super) lives_until: i64,
@@ -31,13 +32,14 @@ impl Key {
 }
 
 /// All keys.
-#[derive(Debug)]
 pub(super) struct Keys {
     index: HashTable<Place>,
     pub(super) slab: Slab<Key>,
     states: usize,
     /// The keys that have vanished, if anybody wants to know.
     pub(super) removed: Option<Removed>,
+    /// What is to be recorded of them, if anything is.
+    pub(super) changes: Option<Box<Changes>>,
 }
 
 /// Keys that have vanished.
@@ -68,7 +70,7 @@ struct Place {
 
 impl Keys {
     pub(super) fn new(states: usize) -> Self {
-        Self { index: HashTable::new(), slab: Slab::default(), states, removed: None }
+        Self { index: HashTable::new(), slab: Slab::default(), states, removed: None, changes: None }
     }
 
     /// Finds for each slot the place that its key has if it is there at all, judged by the hash alone: no key is touched, so that the
@@ -99,14 +101,22 @@ impl Keys {
 
     /// The place of a key, which is put there if it is not.
     pub(super) fn find_or_insert(&mut self, key: KeyRef<'_>) -> u32 {
-        let Self { index, slab, states, .. } = self;
+        let Self { index, slab, states, changes, .. } = self;
         let tag = tag(key.hash);
         let same = |place: &Place| place.tag == tag && slab.get(place.id).is_some_and(|found| found.block.holds(key.bytes));
         match index.entry(spread(tag), same, |place| spread(place.tag)) {
             Entry::Occupied(found) => found.get().id,
             Entry::Vacant(vacant) => {
-                let id = slab.insert(Key { block: Block::new(key.bytes, *states), timers: 0, group: key.group, lives_until: i64::MAX });
+                let id = slab.insert(Key {
+                    block: Block::new(key.bytes, *states),
+                    timers: OwnTimers::None,
+                    group: key.group,
+                    lives_until: i64::MAX,
+                });
                 vacant.insert(Place { tag, id });
+                if let Some(changes) = changes {
+                    changes.came(id);
+                }
                 id
             }
         }
@@ -115,7 +125,7 @@ impl Keys {
     /// Removes a key that has nothing left; returns whether it has.
     pub(super) fn remove_if_empty(&mut self, id: u32) -> bool {
         let Some(key) = self.slab.get(id) else { return false };
-        if key.block.is_free() || key.timers > 0 || !key.block.is_empty() {
+        if key.block.is_free() || !key.timers.is_empty() || !key.block.is_empty() {
             return false;
         }
         let tag = tag(hash_key(key.block.key()));
@@ -125,6 +135,9 @@ impl Keys {
         if let (Some(removed), Some(key)) = (&mut self.removed, self.slab.get(id)) {
             removed.places.push((id, key.group));
             removed.keys.push(key.block.key());
+        }
+        if let (Some(changes), Some(key)) = (&mut self.changes, self.slab.get(id)) {
+            changes.went(id, key.group, key.bytes());
         }
         self.slab.remove(id);
         true

@@ -97,7 +97,7 @@ impl MemoryState {
     /// About how many bytes a key takes.
     pub(in crate::state) fn size(&self, id: u32) -> usize {
         let Some(key) = self.key_at(id) else { return 0 };
-        let mut size = OVERHEAD + key.block.bytes() + key.timers as usize * TIMER;
+        let mut size = OVERHEAD + key.block.bytes() + key.timers.len() * TIMER;
         let mut cell = key.block.first_cell();
         for _ in &self.shapes {
             if cell.count == LARGE {
@@ -148,11 +148,10 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Writes the content of a key, whose timers are given in order.
-    pub(in crate::state) fn save(&self, id: u32, event: &[i64], processing: &[i64], writer: &mut Writer) {
+    /// Writes the content of a key.
+    pub(in crate::state) fn save(&self, id: u32, writer: &mut Writer) {
         writer.begin_key();
-        self.write_states(id, writer);
-        writer.timers(event, processing);
+        self.write_content(id, writer);
     }
 
     /// When something of a key may expire, judged anew.
@@ -172,15 +171,8 @@ impl MemoryState {
     }
 
     /// Takes a key with its timers away without a note.
-    pub(in crate::state) fn unload(&mut self, id: u32, timers: impl Iterator<Item = (Domain, i64)>) {
-        for (domain, time) in timers {
-            self.delete(domain, time, id);
-        }
-        for state in 0..self.shapes.len() {
-            if let Some(mut cell) = self.cell_mut(id, state, Timestamp::MIN) {
-                cell.clear();
-            }
-        }
+    pub(in crate::state) fn unload(&mut self, id: u32) {
+        self.empty(id);
         let noted = self.keys.removed.take();
         self.keys.remove_if_empty(id);
         self.keys.removed = noted;

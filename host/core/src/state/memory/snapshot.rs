@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::super::layout::{Entry, FRESH, Form, Item, Reader, Writer};
-use super::MemoryState;
 use super::keys::NONE;
 use super::order::{Ranked, common_bytes, sort};
 use super::read::CellRef;
-use super::timers::Timers;
+use super::{Key, MemoryState};
 use crate::detector::KeyRef;
 use crate::key_group::{KeyGroup, hash_key};
-use crate::time::Timestamp;
+use crate::time::{Domain, Timestamp};
 use crate::{Error, Result};
 
 /// How many keys are loaded into the cache before they are written.
@@ -18,7 +17,6 @@ const WARM: usize = 64;
 
 impl MemoryState {
     pub(super) fn write_snapshot(&self, into: &mut dyn FnMut(KeyGroup, &[u8])) {
-        let times = self.timers.each_ref().map(|timers| Times::of(timers, self.keys.slab.places()));
         let skip = common_bytes(self.keys.in_use().map(|(_, key)| key.block.key()));
         let mut by_group = self.by_group(skip);
         let mut writer = Writer::default();
@@ -28,7 +26,7 @@ impl MemoryState {
             writer.begin(group);
             for some in of_group.chunks(WARM) {
                 self.keys.warm(some.iter().map(|ranked| ranked.id));
-                some.iter().for_each(|ranked| self.write_key(ranked.id, &times, &mut writer));
+                some.iter().for_each(|ranked| self.write_key(ranked.id, &mut writer));
             }
             into(group, writer.finish());
         }
@@ -59,15 +57,19 @@ impl MemoryState {
         ranked
     }
 
-    fn write_key(&self, id: u32, times: &[Times; 2], writer: &mut Writer) {
+    fn write_key(&self, id: u32, writer: &mut Writer) {
         writer.key(self.keys.key(id));
-        self.write_states(id, writer);
-        let [event, processing] = times;
-        writer.timers(event.get(id), processing.get(id));
+        self.write_content(id, writer);
     }
 
-    pub(super) fn write_states(&self, id: u32, writer: &mut Writer) {
+    /// Writes the states of a key and its timers.
+    pub(super) fn write_content(&self, id: u32, writer: &mut Writer) {
         let Some(key) = self.keys.slab.get(id) else { return };
+        self.write_states(key, writer);
+        writer.timers_from(key.timers.of(Domain::Event), key.timers.of(Domain::Processing));
+    }
+
+    fn write_states(&self, key: &Key, writer: &mut Writer) {
         let mut cell = key.block.first_cell();
         for (state, &shape) in (0..).zip(&self.shapes) {
             let read = CellRef { block: &key.block, larges: &self.larges, cell, shape };
@@ -126,22 +128,24 @@ impl MemoryState {
                 Item::Timer(..) => {}
             }
         }
-        let has_timers = |id: &u32| self.keys.slab.get(*id).is_some_and(|key| key.timers > 0);
-        if replaced.iter().any(has_timers) {
-            self.timers.iter_mut().for_each(|timers| timers.delete_all(|id| replaced.contains(&id)));
-        }
         for id in replaced {
-            for state in 0..self.shapes.len() {
-                if let Some(mut cell) = self.cell_mut(id, state, Timestamp::MIN) {
-                    cell.clear();
-                }
-            }
-            if let Some(key) = self.keys.slab.get_mut(id) {
-                key.timers = 0;
-            }
+            self.empty(id);
             self.keys.remove_if_empty(id);
         }
         Ok(())
+    }
+
+    /// Removes all content and all timers of a key.
+    pub(super) fn empty(&mut self, id: u32) {
+        for state in 0..self.shapes.len() {
+            if let Some(mut cell) = self.cell_mut(id, state, Timestamp::MIN) {
+                cell.clear();
+            }
+        }
+        for domain in Domain::ALL {
+            let times = self.keys.slab.get(id).map(|key| key.timers.of(domain).collect::<Vec<_>>());
+            times.into_iter().flatten().for_each(|time| self.delete(domain, time, id));
+        }
     }
 
     fn check(&self, group: KeyGroup, entry: &Entry<'_>, states: &[Option<u8>]) -> Result<()> {
@@ -176,43 +180,4 @@ impl MemoryState {
 /// The id that a stored state has today.
 fn today(entry: &Entry<'_>, states: &[Option<u8>]) -> Option<usize> {
     states.get(usize::from(entry.state)).copied().flatten().map(usize::from)
-}
-
-/// The times of one domain's timers by the place of their key.
-struct Times {
-    /// Where the times of each place begin, and at last their end.
-    starts: Vec<u32>,
-    times: Vec<i64>,
-}
-
-impl Times {
-    #[expect(clippy::indexing_slicing, reason = "timers name places, and there is a start for each place and one more")]
-    fn of(timers: &Timers, places: usize) -> Self {
-        if timers.len() == 0 {
-            return Self { starts: Vec::new(), times: Vec::new() };
-        }
-        let mut starts = vec![0u32; places + 1];
-        for timer in timers.iter() {
-            starts[timer.2 as usize + 1] += 1;
-        }
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        let mut next = starts.clone();
-        let mut times = vec![0; timers.len()];
-        for &(time, _, id) in timers.iter() {
-            let at = &mut next[id as usize];
-            times[*at as usize] = time;
-            *at += 1;
-        }
-        Self { starts, times }
-    }
-
-    fn get(&self, id: u32) -> &[i64] {
-        let id = id as usize;
-        let (Some(&start), Some(&end)) = (self.starts.get(id), self.starts.get(id + 1)) else { return &[] };
-        self.times.get(start as usize..end as usize).unwrap_or(&[])
-    }
 }

@@ -1,3 +1,5 @@
+mod journal;
+
 use tidemill_wit::descriptor::{StateDescriptor, StateKind, write_op};
 
 use super::MemoryState;

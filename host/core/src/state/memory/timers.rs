@@ -46,23 +46,12 @@ impl Timers {
         self.set.remove(&timer)
     }
 
-    /// Removes all timers of which `gone` says so.
-    pub(super) fn delete_all(&mut self, gone: impl Fn(u32) -> bool) {
-        self.run = None;
-        self.set.retain(|timer| !gone(timer.2));
-    }
-
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.set.first().map(|timer| Timestamp(timer.0))
     }
 
     pub(super) fn len(&self) -> usize {
         self.set.len()
-    }
-
-    /// All timers, ascending by time.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Timer> {
-        self.set.iter()
     }
 
     /// See [`KeyedState::due_timers`](crate::state::KeyedState::due_timers).

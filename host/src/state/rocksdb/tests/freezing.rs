@@ -14,8 +14,9 @@ use tidemill_core::state::{DueTimers, Frozen, KeyedState, Rows, Scan, Space, Sta
 use tidemill_core::time::{Domain, Timestamp};
 use tidemill_wit::columns::BlobsBuf;
 
+use super::super::super::folder::Folder;
 use super::super::RocksBackend;
-use super::super::database::{Database, Folder};
+use super::super::database::Database;
 use super::super::options::Memory;
 use super::super::overlay::Room;
 use super::super::rows::DatabaseRows;
