@@ -147,12 +147,20 @@ mod tests {
     }
 
     #[test]
+    fn states_are_counted() {
+        let (none, two) = (BroadcastStates::new(0), sample());
+        assert_eq!(((none.len(), none.is_empty()), (two.len(), two.is_empty())), ((0, true), (2, false)));
+    }
+
+    #[test]
     fn a_snapshot_comes_back_under_new_ids() {
         let (states, mut bytes) = (sample(), Vec::new());
         states.snapshot(&mut bytes);
         let mut same = BroadcastStates::new(2);
         same.restore(&bytes, &[Some(0), Some(1)], &Migration::default()).unwrap();
         assert_eq!(same, states);
+        assert_eq!(BroadcastStates::read(&bytes, 2).unwrap(), states);
+        assert!(BroadcastStates::read(&bytes, 1).is_err(), "it holds two states");
         let mut moved = BroadcastStates::new(1);
         moved.restore(&bytes, &[None, Some(0)], &Migration::default()).unwrap();
         assert_eq!(moved.scan(0, None).collect::<Vec<_>>(), [(&b"z"[..], &[1, 7][..])]);

@@ -50,7 +50,7 @@ pub fn conformance(open: Open<'_>) {
     snapshots::changed_states(open);
     snapshots::bad_bytes_change_nothing(open);
     // Fewer where code is not optimized, as under `make mutants`.
-    let (few, many) = if cfg!(debug_assertions) { (1, 8) } else { (3, 40) };
+    let (few, many) = if cfg!(debug_assertions) { (1, 5) } else { (3, 40) };
     for seed in 0..few {
         rescale::round_trip(open, seed);
     }

@@ -239,3 +239,35 @@ impl KeyedState for NoState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{DueTimers, KeyedState, NoState, Scan};
+    use crate::Timestamp;
+    use crate::detector::{KeyRef, Prefetched, SlotKeys};
+    use crate::effects::{TimerOps, Writes};
+    use crate::key_group::KeyGroup;
+    use crate::time::Domain;
+
+    #[test]
+    fn an_operator_without_keys_has_nothing() {
+        let key = KeyRef { bytes: b"k", hash: 1, group: KeyGroup(0) };
+        let (mut columns, mut due, mut found) = (Prefetched::default(), DueTimers::default(), Vec::new());
+        columns.values.resize_with(1, Default::default);
+        columns.values.iter_mut().for_each(|cells| cells.present.push(1));
+        due.timestamp.push(3);
+        NoState.prefetch(&SlotKeys::default(), Timestamp(0), &mut columns).unwrap();
+        assert!(columns.values.iter().all(|cells| cells.present.is_empty()), "what was there before is gone");
+        assert!(!NoState.get_entry(key, 0, b"e", Timestamp(0), &mut found).unwrap());
+        let scan = Scan { key, state: 0, after: None, limit: 9 };
+        NoState.scan_entries(&scan, Timestamp(0), &mut |entry, _| found.extend_from_slice(entry)).unwrap();
+        NoState.apply(&SlotKeys::default(), &Writes::default(), &TimerOps::default(), Timestamp(0)).unwrap();
+        NoState.due_timers(Domain::Event, Timestamp::MAX, 9, &mut due).unwrap();
+        NoState.snapshot(&mut |_, bytes| found.extend_from_slice(bytes)).unwrap();
+        assert!(due.timestamp.is_empty() && found.is_empty());
+        for domain in Domain::ALL {
+            assert_eq!((NoState.next_timer(domain), NoState.timer_count(domain), NoState.key_count()), (None, 0, 0));
+        }
+        assert!(NoState.freeze().unwrap().is_none() && !NoState.go_on_freezing());
+    }
+}

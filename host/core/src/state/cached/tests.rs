@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op};
+use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate, timer_op, write_op};
 use tidemill_wit::schema::{Type, TypeTable};
 
 use super::pace::Pace;
@@ -88,6 +88,40 @@ fn a_key_that_is_used_again_stays_while_others_come_and_go() {
             assert!(round < 30 || is_in_use(&state, 7), "round {round}, changed: {change}");
         });
         assert_eq!(state.key_count(), 100);
+    }
+}
+
+/// A guest may ask for entries of any key, also of one that no batch has named.
+#[test]
+fn a_key_that_is_put_away_is_read_where_it_is() {
+    let states = [StateDescriptor {
+        name: "n".to_owned(),
+        kind: StateKind::Map,
+        value: TypeTable::of(Type::U8),
+        entry_key: None,
+        ttl: None,
+        ttl_update: TtlUpdate::OnCreateAndWrite,
+    }];
+    let mut state = CachedState::new(&states, MapRows::default(), &Pool::new(0));
+    for (number, value) in [(1, b"one"), (2, b"two")] {
+        let (bytes, mut slots) = (u32::to_be_bytes(number), SlotKeys::default());
+        slots.push(KeyRef { bytes: &bytes, hash: hash_key(&bytes), group: KeyGroup(0) });
+        let mut writes = Writes { op: vec![write_op::PUT_ENTRY], state: vec![0], slot: vec![0], ..Writes::default() };
+        writes.entry.push(b"e");
+        writes.value.push(value);
+        state.apply(&slots, &writes, &TimerOps::default(), Timestamp(0)).unwrap();
+    }
+    assert_eq!(state.away, 2);
+    let expected: [Option<&[u8]>; 3] = [Some(b"one"), Some(b"two"), None];
+    for (number, expected) in (1u32..).zip(expected) {
+        let bytes = number.to_be_bytes();
+        let key = KeyRef { bytes: &bytes, hash: hash_key(&bytes), group: KeyGroup(0) };
+        let (mut value, mut scanned) = (Vec::new(), Vec::new());
+        let found = state.get_entry(key, 0, b"e", Timestamp(0), &mut value).unwrap();
+        assert_eq!(found.then_some(&value[..]), expected);
+        let scan = Scan { key, state: 0, after: None, limit: 5 };
+        state.scan_entries(&scan, Timestamp(0), &mut |_, value| scanned.push(value.to_vec())).unwrap();
+        assert_eq!(scanned.first().map(Vec::as_slice), expected);
     }
 }
 

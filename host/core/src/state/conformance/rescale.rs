@@ -44,10 +44,10 @@ fn restored(open: Open<'_>, states: &[StateDescriptor], snapshot: &Snapshot, par
     all
 }
 
-/// A snapshot of some hundred keys.
+/// A snapshot of some hundred keys; of fewer where code is not optimized.
 fn random(seed: u64) -> Snapshot {
     let mut rng = numbers(seed);
-    let mut keys: Vec<(KeyGroup, Vec<u8>)> = (0..300u32)
+    let mut keys: Vec<(KeyGroup, Vec<u8>)> = (0..if cfg!(debug_assertions) { 60 } else { 300u32 })
         .map(|n| {
             let key = [&n.to_be_bytes()[..], &rng().to_be_bytes()[..usize::try_from(rng() % 8).unwrap_or(0)]].concat();
             (key_group(hash_key(&key), MAX_PARALLELISM), key)
