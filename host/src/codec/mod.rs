@@ -8,4 +8,4 @@ pub mod table;
 pub use self::csv::{CsvDecoder, CsvEncoder};
 pub use duration::parse_duration;
 pub use json::{JsonDecoder, JsonEncoder, from_value, to_value};
-pub use table::load_table;
+pub use table::{TableError, load_table};

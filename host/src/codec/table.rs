@@ -8,13 +8,29 @@ use tidemill_core::{Error, Result};
 use tidemill_wit::schema::{Field, NamedType, Shape, Type, TypeTable};
 
 use super::{CsvDecoder, JsonDecoder};
+use crate::spec::error::Place;
 use crate::spec::job::TableRows;
+
+/// Why a table cannot be loaded.
+#[derive(Debug)]
+pub struct TableError {
+    /// The row that is wrong, if the rows are in the job spec.
+    pub row: Option<Place>,
+    /// What is wrong; it names file and line if the rows are in a file.
+    pub error: Error,
+}
+
+impl From<Error> for TableError {
+    fn from(error: Error) -> Self {
+        Self { row: None, error }
+    }
+}
 
 /// Loads a table whose rows and keys have these types; `key` names the fields of the file that make the key.
 ///
 /// # Errors
-/// The file cannot be read, or a row does not fit; the message names file and line.
-pub fn load_table(rows: &TableRows, key: &[String], row: &TypeTable, key_type: &TypeTable) -> Result<Table> {
+/// The file cannot be read, or a row does not fit.
+pub fn load_table(rows: &TableRows, key: &[String], row: &TypeTable, key_type: &TypeTable) -> Result<Table, TableError> {
     let keys = key_struct(key, key_type).map_err(Error::config)?;
     let encoder = KeyEncoder::new(&keys, key).map_err(Error::config)?;
     let mut loading = Loading { table: Table::default(), encoder, key: Vec::new(), encoded: Vec::new() };
@@ -25,7 +41,7 @@ pub fn load_table(rows: &TableRows, key: &[String], row: &TypeTable, key_type: &
                 let (mut row_decoder, mut key_decoder) = (JsonDecoder::new(row.clone()), JsonDecoder::new(keys.clone()));
                 loading
                     .add_json(text.as_bytes(), &mut row_decoder, &mut key_decoder)
-                    .map_err(|reason| Error::config(format!("row {text}: {reason}")))?;
+                    .map_err(|reason| TableError { row: Some(value.at.clone()), error: Error::config(format!("row {text}: {reason}")) })?;
             }
         }
         TableRows::File(path) => {

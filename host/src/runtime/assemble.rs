@@ -21,7 +21,7 @@ use tidemill_wit::schema::{Type, TypeTable};
 use super::connectors;
 use super::job::{Job, JobOperator};
 use super::restart::Strategy;
-use crate::codec::{from_value, load_table};
+use crate::codec::{TableError, from_value, load_table};
 use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory};
 use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{self, Alignment, JobSpec, Ttl};
@@ -44,8 +44,8 @@ pub struct Assembly<'a> {
 /// What a test puts in the place of the outside world.
 #[derive(Clone)]
 pub struct Rig {
-    /// Read instead of what the spec names.
-    pub source: Arc<dyn Source>,
+    /// Read instead of what the spec names, in its order.
+    pub sources: Vec<Arc<dyn Source>>,
     /// Sees what the operators emit.
     pub observer: Arc<dyn Observer>,
     /// How many rows a source reads in a turn, and a call gets, at most.
@@ -161,10 +161,9 @@ impl<'a> Assembly<'a> {
             let resolved = FieldPath::resolve(&input, &path.value).and_then(FieldPath::as_timestamp);
             resolved.map_err(|reason| self.refuse(&path.at, format!("`timestamp: {}`: {reason}", path.value)))
         });
-        let source = self
-            .rig
-            .as_ref()
-            .map_or_else(|| connectors::source(&spec.connector, &input), |rig| Ok(Arc::clone(&rig.source)))
+        let rigged = self.rig.as_ref().and_then(|rig| rig.sources.get(at));
+        let source = rigged
+            .map_or_else(|| connectors::source(&spec.connector, &input), |source| Ok(Arc::clone(source)))
             .map_err(|reason| self.refuse(&spec.uid.at, format!("source `{}`: {reason}", spec.uid.value)))?;
         Ok(Arc::new(SourceSettings {
             uid: spec.uid.value.clone(),
@@ -238,8 +237,10 @@ impl<'a> Assembly<'a> {
             }
             return Err(self.refuse(&spec.component.at, format!("operator `{}` needs table `{name}`", spec.uid.value)));
         };
-        load_table(&table.rows, &table.key.value, row, key)
-            .map_err(|error| error.while_doing(format!("loading table {name} of operator {}", spec.uid.value)))
+        load_table(&table.rows, &table.key.value, row, key).map_err(|TableError { row, error }| {
+            let error = error.while_doing(format!("loading table {name} of operator {}", spec.uid.value));
+            self.refuse(row.as_ref().unwrap_or(&table.name.at), error.chain())
+        })
     }
 
     fn sink(&self, node: usize, at: usize, id: u64, disk: &Arc<dyn Disk>) -> Result<Arc<dyn Sink>> {

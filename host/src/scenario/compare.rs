@@ -52,7 +52,7 @@ fn in_any_order(expected: &[Expected], actual: &[Actual]) -> Vec<Row> {
 }
 
 fn row(expected: Option<&Expected>, actual: Option<&Actual>) -> Row {
-    let with_time = |expected: &Expected| text(&expected.lane, &expected.value, expected.time);
+    let with_time = |expected: &Expected| text(&expected.lane, &expected.value.json, expected.time);
     let same = matches!((expected, actual), (Some(expected), Some(actual)) if fits(expected, actual));
     Row {
         expected: expected.map(with_time),
@@ -66,7 +66,7 @@ fn row(expected: Option<&Expected>, actual: Option<&Actual>) -> Row {
 }
 
 fn fits(expected: &Expected, actual: &Actual) -> bool {
-    expected.lane == actual.lane && expected.time.is_none_or(|time| time == actual.time) && same(&expected.value, &actual.value)
+    expected.lane == actual.lane && expected.time.is_none_or(|time| time == actual.time) && same(&expected.value.json, &actual.value)
 }
 
 /// Whether two values are equal; 4 and 4.0 are.
@@ -108,7 +108,7 @@ mod tests {
     use crate::spec::case::Expected;
 
     fn expected(value: Value, time: Option<Option<i64>>) -> Expected {
-        Expected { lane: "main".to_owned(), value, time }
+        Expected { lane: "main".to_owned(), value: value.into(), time }
     }
 
     fn actual(value: Value, time: Option<i64>) -> Actual {

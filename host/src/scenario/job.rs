@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidemill_core::Result;
 use tidemill_core::disk::Disk;
 use tidemill_core::key_group::{MAX_PARALLELISM_LIMIT, default_max_parallelism};
-use tidemill_core::{Error, Result};
 
 use super::components::Components;
 use super::disk::MemoryDisk;
@@ -15,12 +15,14 @@ use crate::guest::Limits;
 use crate::runtime::{Assembly, Job, Rig};
 use crate::spec::JobSpec;
 use crate::spec::case::{Case, Setup};
-use crate::spec::error::{At, Place};
+use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{Checkpoints, FileSource, Format, MAX_WORKERS, Restart, Source, SourceConnector, StateBackend, Stream, Watermark};
 use crate::spec::plan::MAIN;
 
 /// The uid of the source.
 const SOURCE: &str = "case";
+/// The uid of the source of broadcast records, which no component's name can be.
+const BROADCAST: &str = "case.broadcast";
 /// How long a call may take: half of what it may in a job, since a case with a detector that loops waits for it in each run.
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -29,36 +31,41 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// # Errors
 /// The setup does not fit the component, or the parallelism the number of key groups.
 pub(super) fn assemble(case: &Case, setup: &Setup, components: &Components, stored: Option<u32>, rig: Rig) -> Result<Job> {
-    let spec = spec(case, setup);
-    let max_parallelism = setup.max_parallelism.or(stored).unwrap_or_else(|| default_max_parallelism(setup.parallelism));
-    check_parallelism(setup.parallelism, max_parallelism, stored.is_some())?;
+    let max_parallelism = check_parallelism(setup, stored).map_err(|(at, message)| SpecError::one(&*case.file, at.clone(), message))?;
     let component = components.load(&setup.operator.component.value)?;
+    let spec = spec(case, setup, component.descriptor().broadcast.is_some());
     let loaded = HashMap::from([(setup.operator.uid.value.clone(), component)]);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
     Assembly::new(&spec, loaded)?.with_rig(rig).job(max_parallelism, 0, &disk)
 }
 
-fn check_parallelism(parallelism: u32, max: u32, stored: bool) -> Result<()> {
-    if max > MAX_PARALLELISM_LIMIT {
-        return Err(Error::config(format!("max_parallelism must be at most {MAX_PARALLELISM_LIMIT}, not {max}")));
+/// The number of key groups, or what is wrong with it or with the number of workers, and where.
+fn check_parallelism(setup: &Setup, stored: Option<u32>) -> Result<u32, (&Place, String)> {
+    let At { value: parallelism, at } = &setup.parallelism;
+    let given = setup.max_parallelism.as_ref();
+    let max = given.map(|max| max.value).or(stored).unwrap_or_else(|| default_max_parallelism(*parallelism));
+    if let Some(given) = given.filter(|_| max > MAX_PARALLELISM_LIMIT) {
+        return Err((&given.at, format!("max_parallelism must be at most {MAX_PARALLELISM_LIMIT}, not {max}")));
     }
-    if parallelism > MAX_WORKERS {
-        return Err(Error::config(format!("parallelism must be at most {MAX_WORKERS}, not {parallelism}")));
+    if *parallelism > MAX_WORKERS {
+        return Err((at, format!("parallelism must be at most {MAX_WORKERS}, not {parallelism}")));
     }
-    if parallelism > max {
-        let whose = if stored { ", which is fixed by the first checkpoint" } else { "" };
-        return Err(Error::config(format!("parallelism {parallelism} is more than the max_parallelism {max}{whose}")));
+    if *parallelism > max {
+        let whose = if stored.is_some() { ", which is fixed by the first checkpoint" } else { "" };
+        return Err((at, format!("parallelism {parallelism} is more than the max_parallelism {max}{whose}")));
     }
-    Ok(())
+    Ok(max)
 }
 
-fn spec(case: &Case, setup: &Setup) -> JobSpec {
-    let at = setup.operator.uid.at.clone();
+fn spec(case: &Case, setup: &Setup, broadcast: bool) -> JobSpec {
+    let at = &setup.operator.uid.at;
+    let stream = |uid: &str| Stream { uid: uid.to_owned(), lane: MAIN.to_owned(), at: at.clone() };
     let mut operator = setup.operator.clone();
-    operator.inputs = vec![Stream { uid: SOURCE.to_owned(), lane: MAIN.to_owned(), at: at.clone() }];
+    operator.inputs = vec![stream(SOURCE)];
+    operator.broadcast = broadcast.then(|| stream(BROADCAST)).into_iter().collect();
     operator.limits = Limits { deadline: DEADLINE, ..Limits::default() };
-    let source = Source {
-        uid: At { value: SOURCE.to_owned(), at: at.clone() },
+    let source = |uid: &str| Source {
+        uid: At { value: uid.to_owned(), at: at.clone() },
         connector: SourceConnector::File(FileSource {
             pattern: At { value: String::new(), at: Place::Whole },
             base: PathBuf::new(),
@@ -73,13 +80,13 @@ fn spec(case: &Case, setup: &Setup) -> JobSpec {
     JobSpec {
         file: case.file.clone(),
         name: SOURCE.to_owned(),
-        parallelism: setup.parallelism,
-        max_parallelism: setup.max_parallelism,
+        parallelism: setup.parallelism.value,
+        max_parallelism: setup.max_parallelism.as_ref().map(|max| max.value),
         state: StateBackend::Memory,
         checkpoints: Checkpoints::default(),
         restart: Restart::None,
         data_dir: None::<PathBuf>,
-        sources: vec![source],
+        sources: std::iter::once(SOURCE).chain(broadcast.then_some(BROADCAST)).map(source).collect(),
         operators: vec![operator],
         sinks: Vec::new(),
     }

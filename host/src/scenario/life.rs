@@ -53,7 +53,8 @@ pub(super) enum Timers {
 pub(super) struct Life {
     job: Job,
     workers: Vec<Worker>,
-    source: StepSource,
+    input: StepSource,
+    broadcast: StepSource,
     recorder: Arc<Recorder>,
 }
 
@@ -63,9 +64,9 @@ impl Life {
     /// # Errors
     /// The job does not fit its component, or not what it goes on from, or cannot be opened.
     pub(super) fn start(case: &Case, start: &Start, components: &Components, batch_rows: usize) -> Result<Self> {
-        let (source, recorder) = (StepSource::default(), Arc::new(Recorder::default()));
-        let rig =
-            Rig { source: Arc::new(source.clone()) as Arc<dyn Source>, observer: Arc::clone(&recorder) as Arc<dyn Observer>, batch_rows };
+        let (input, broadcast, recorder) = (StepSource::default(), StepSource::default(), Arc::new(Recorder::default()));
+        let sources = [&input, &broadcast].map(|source| Arc::new(source.clone()) as Arc<dyn Source>).into();
+        let rig = Rig { sources, observer: Arc::clone(&recorder) as Arc<dyn Observer>, batch_rows };
         let stored = match &start.from {
             Some(store) => store.newest()?.map(|manifest| manifest.max_parallelism),
             None => None,
@@ -82,18 +83,35 @@ impl Life {
             wakers: (0..job.parallelism).map(|_| Waker::noop().clone()).collect(),
             queue_capacity: job.queue_capacity,
             backend: Arc::clone(&job.backend),
-            splits: vec![vec![split]],
+            splits: vec![vec![split]; job.sources.len()],
             restored: recovered.operators,
             incarnation: 0,
             attempt: 0,
         };
         let workers = build(&job.graph, &setup)?;
-        Ok(Self { job, workers, source, recorder })
+        Ok(Self { job, workers, input, broadcast, recorder })
     }
 
     /// The input.
     pub(super) fn source(&self) -> &StepSource {
-        &self.source
+        &self.input
+    }
+
+    /// The input for broadcast records.
+    pub(super) fn broadcast(&self) -> &StepSource {
+        &self.broadcast
+    }
+
+    /// Both inputs have come to this watermark.
+    pub(super) fn watermark(&self, watermark: i64) {
+        self.input.watermark(watermark);
+        self.broadcast.watermark(watermark);
+    }
+
+    /// Nothing more comes in.
+    pub(super) fn end(&self) {
+        self.input.end();
+        self.broadcast.end();
     }
 
     /// What the component says about itself.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use tidemill_core::schema::lanes;
 use tidemill_core::{Error, Kind, Result};
+use tidemill_wit::descriptor::Descriptor;
+use tidemill_wit::schema::TypeTable;
 
 use super::compare::{Actual, Row, compare};
 use super::components::Components;
@@ -11,7 +13,8 @@ use super::life::{Life, Start, Timers};
 use super::report::{CaseReport, Failure, RunReport};
 use crate::codec::{from_value, to_value};
 use crate::runtime::recovery::Missing;
-use crate::spec::case::{Action, Backend, Case, Restore, Setup, Step};
+use crate::spec::case::{Action, Backend, Case, Record, Restore, Setup, Step};
+use crate::spec::error::{Problem, SpecError};
 use crate::spec::nearest::hint;
 use crate::spec::plan::DEAD_LETTER;
 use crate::state::{HAS_ROCKSDB, NO_ROCKSDB};
@@ -39,7 +42,7 @@ fn failure(case: &Case, components: &Components, backend: Backend, batch_rows: u
     let run = || Run::new(case, components, backend, batch_rows);
     let failure = run().run().err()?;
     let step = failure.step.and_then(|step| case.steps.get(step - 1));
-    if !step.is_some_and(|step| matches!(step.action, Action::Element { .. })) {
+    if !step.is_some_and(|step| matches!(step.action, Action::Element { .. } | Action::Broadcast { .. })) {
         return Some(failure);
     }
     Some(Run { alone: true, ..run() }.run().err().unwrap_or(failure))
@@ -141,7 +144,7 @@ impl<'a> Run<'a> {
     fn failure(&self, index: usize, message: &str, rows: Vec<Row>) -> Box<Failure> {
         let mut failure = self.case.steps.get(index).map_or_else(
             || Failure::whole(self.case, &self.case.setup.operator.component.at, message),
-            |step| Failure::at_step(index, step, message),
+            |step| Failure::at_step(self.case, index, step, message),
         );
         failure.rows = rows;
         Box::new(failure)
@@ -149,9 +152,9 @@ impl<'a> Run<'a> {
 
     fn perform(&mut self, index: usize, action: &Action) -> Result<()> {
         match action {
-            Action::Element { time, value } => self.element(index, *time, value),
+            Action::Element { time, value } | Action::Broadcast { time, value } => self.record(index, *time, value),
             Action::Watermark(watermark) => {
-                self.input()?.source().watermark(*watermark);
+                self.input()?.watermark(*watermark);
                 self.drive(index, Timers::Wait)
             }
             Action::ProcessingTime(time) => self.processing_time(index, *time),
@@ -169,7 +172,7 @@ impl<'a> Run<'a> {
             Action::Restore(restore) => self.restore(index, restore),
             Action::Swap => Err(Error::config("the step `swap` is not yet supported")),
             Action::End => {
-                self.input()?.source().end();
+                self.input()?.end();
                 self.ended = Some(index);
                 self.drive(index, Timers::Wait)
             }
@@ -182,16 +185,22 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Elements up to another kind of step are one stretch, which is cut into batches. One whose failure is expected is a stretch of its own:
+    /// Records up to another kind of step are one stretch, which is cut into batches. One whose failure is expected is a stretch of its own:
     /// what fails fails its whole batch.
-    fn element(&mut self, index: usize, time: Option<i64>, value: &serde_json::Value) -> Result<()> {
-        let input = self.input()?.descriptor().map(|descriptor| descriptor.input.clone()).unwrap_or_default();
-        let payload =
-            from_value(&input, value).map_err(|reason| Error::config(format!("the value does not fit the component's input: {reason}")))?;
-        let followed_by = |after: usize, is: fn(&Action) -> bool| self.case.steps.get(index + after).is_some_and(|step| is(&step.action));
-        let is_element = |action: &Action| matches!(action, Action::Element { .. });
-        let last = self.alone || !followed_by(1, is_element) || followed_by(2, |action| matches!(action, Action::ExpectError(_)));
-        self.input()?.source().element(index as u64 + 1, time, payload);
+    fn record(&mut self, index: usize, time: Option<i64>, value: &Record) -> Result<()> {
+        let action = |after: usize| self.case.steps.get(index + after).map(|step| &step.action);
+        let is_broadcast = matches!(action(0), Some(Action::Broadcast { .. }));
+        let goes_on = match action(1) {
+            Some(Action::Element { .. }) => !is_broadcast,
+            Some(Action::Broadcast { .. }) => is_broadcast,
+            _ => false,
+        };
+        let last = self.alone || !goes_on || matches!(action(2), Some(Action::ExpectError(_)));
+        let file = &self.case.file;
+        let life = self.input()?;
+        let payload = encode(file, life.descriptor(), is_broadcast, value)?;
+        let source = if is_broadcast { life.broadcast() } else { life.source() };
+        source.element(index as u64 + 1, time, payload);
         if last { self.drive(index, Timers::Wait) } else { Ok(()) }
     }
 
@@ -285,10 +294,18 @@ impl<'a> Run<'a> {
         if let Some(message) = records.iter().find_map(|record| self.unknown_lane(&record.lane)) {
             return Err(self.failure(index, &message, Vec::new()));
         }
-        match compare(records, &output, ordered) {
-            Some(rows) => Err(self.failure(index, "the output is not as expected", rows)),
-            None => Ok(()),
-        }
+        let Some(rows) = compare(records, &output, ordered) else { return Ok(()) };
+        let unknown = records.iter().find_map(|record| record.value.unknown_field(self.lane_type(&record.lane)?));
+        let message = unknown.map_or_else(
+            || "the output is not as expected".to_owned(),
+            |Problem { at, message }| SpecError::one(&*self.case.file, at, message).to_string(),
+        );
+        Err(self.failure(index, &message, rows))
+    }
+
+    fn lane_type(&self, name: &str) -> Option<&TypeTable> {
+        let lanes = &self.life.as_ref()?.descriptor()?.lanes;
+        lanes.iter().find(|lane| lane.name == name).map(|lane| &lane.schema)
     }
 
     /// What to say of a lane that the component does not have.
@@ -309,6 +326,21 @@ impl<'a> Run<'a> {
         let rows: Vec<Row> = metrics.iter().map(row).collect();
         if rows.iter().all(|row| row.same) { Ok(()) } else { Err(self.failure(index, "the metrics are not as expected", rows)) }
     }
+}
+
+/// A record of the case `file` as the component takes it.
+fn encode(file: &str, descriptor: Option<&Descriptor>, is_broadcast: bool, value: &Record) -> Result<Vec<u8>> {
+    let descriptor = descriptor.ok_or_else(|| Error::config("the job has no component"))?;
+    let (input, which) = match (&descriptor.broadcast, is_broadcast) {
+        (Some(broadcast), true) => (broadcast, "broadcast input"),
+        (None, true) => return Err(Error::config(format!("the component `{}` takes no broadcast records", descriptor.name))),
+        (_, false) => (&descriptor.input, "input"),
+    };
+    let doing = |reason: &str| format!("the value does not fit the component's {which}: {reason}");
+    if let Some(Problem { at, message }) = value.unknown_field(input) {
+        return Err(SpecError::one(file, at, doing(&message)).into());
+    }
+    from_value(input, &value.json).map_err(|reason| Error::config(doing(&reason)))
 }
 
 /// What a job has emitted since it was last asked, as lanes and JSON.

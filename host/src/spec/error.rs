@@ -32,6 +32,18 @@ impl Place {
             Self::Override(text) => format!("--set {text}"),
         }
     }
+
+    /// The place in `file` that a message begins with, and the rest: the reverse of [`within`](Self::within) and `: `.
+    #[must_use]
+    pub fn split<'a>(message: &'a str, file: &str) -> Option<(Self, &'a str)> {
+        let rest = message.strip_prefix(file)?.strip_prefix(':')?;
+        if let Some(rest) = rest.strip_prefix(' ') {
+            return Some((Self::Whole, rest));
+        }
+        let (line, rest) = rest.split_once(':')?;
+        let (column, rest) = rest.split_once(": ")?;
+        Some((Self::File { line: line.parse().ok()?, column: column.parse().ok()? }, rest))
+    }
 }
 
 /// A value of the spec with its place.
@@ -119,5 +131,21 @@ impl Problems {
             Place::Override(_) => (u64::MAX, 0),
         });
         SpecError { file: file.to_owned(), problems }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn a_place_is_found_again_at_the_front_of_a_message() {
+        for at in [Place::Whole, Place::File { line: 3, column: 14 }] {
+            let message = format!("{}: it is: wrong", at.within("a/b.yaml"));
+            assert_eq!(Place::split(&message, "a/b.yaml"), Some((at, "it is: wrong")));
+        }
+        for message in ["a/b.yaml:3: wrong", "a/b.yaml:x:1: wrong", "other.yaml:1:2: wrong", "a/b.yaml"] {
+            assert_eq!(Place::split(message, "a/b.yaml"), None, "{message}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::error::{At, Place, Problems};
 use super::nearest::{hint, nearest};
+use super::scalar;
 use super::size::parse_size;
 use super::tree::{Entry, Node, Value};
 use crate::codec::parse_duration;
@@ -100,7 +101,7 @@ pub(super) fn whole<T: TryFrom<u64>>(least: u64) -> impl Fn(&Node) -> Result<T, 
             _ => None,
         };
         let checked = number.filter(|number| *number >= least).and_then(|number| T::try_from(number).ok());
-        checked.ok_or_else(|| format!("must be a whole number of at least {least}, not {}", shown(node)))
+        checked.ok_or_else(|| format!("must be a whole number of at least {least}, not {}{}", shown(node), spelling(node)))
     }
 }
 
@@ -145,6 +146,11 @@ pub(super) fn size(least: u64) -> impl Fn(&Node) -> Result<u64, String> {
     }
 }
 
+/// A value with its place.
+pub(super) fn at<T>(read: impl Fn(&Node) -> Result<T, String>) -> impl Fn(&Node) -> Result<At<T>, String> {
+    move |node| Ok(At { value: read(node)?, at: node.at.clone() })
+}
+
 /// One of some words, each standing for a value.
 pub(super) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Node) -> Result<T, String> {
     move |node| {
@@ -157,6 +163,14 @@ pub(super) fn choice<T: Copy>(words: &[(&str, T)]) -> impl Fn(&Node) -> Result<T
         found
             .map(|(_, value)| *value)
             .ok_or_else(|| format!("unknown value `{word}`{}; known: {}", meant(), names().collect::<Vec<_>>().join(", ")))
+    }
+}
+
+/// How to write the number that a string looks like.
+pub(super) fn spelling(node: &Node) -> String {
+    match &node.value {
+        Value::Text(text) => scalar::hint(text),
+        _ => String::new(),
     }
 }
 

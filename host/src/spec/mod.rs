@@ -14,6 +14,7 @@ mod environment;
 mod fields;
 mod overrides;
 mod read;
+mod scalar;
 mod tree;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::Number;
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
 use super::error::{Place, Problems, SpecError};
+use super::scalar;
 
 /// A node of the document.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// Reads a document. Only `true` and `false` are booleans.
+/// Reads a document. Only `true` and `false` are booleans, and numbers are those of YAML 1.2.
 pub(super) fn parse(text: &str, file: &str) -> Result<Node, SpecError> {
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false, duplicate_keys: DuplicateKeyPolicy::PassThrough };
     let raw: Spanned<Raw> = serde_saphyr::from_str_with_options(text, options).map_err(|error| syntax_error(&error, text, file))?;
@@ -127,15 +128,26 @@ fn place(location: Location) -> Place {
 
 fn node(raw: Spanned<Raw>, text: &str) -> Node {
     let location = raw.referenced;
+    let source = source(raw.defined, text);
+    let plain = !source.is_some_and(|source| source.starts_with(['"', '\'', '|', '>']));
     let value = match raw.value {
+        // The parser takes `1_000` and `0b11` for numbers as well, and `017` for a float.
+        Raw::Scalar(Value::Number(parsed)) => match source.filter(|_| plain) {
+            Some(source) => scalar::number(source).map_or_else(|| Value::Text(source.to_owned()), Value::Number),
+            None => Value::Number(parsed),
+        },
         Raw::Scalar(value) => value,
         Raw::List(items) => Value::List(items.into_iter().map(|item| node(item, text)).collect()),
         Raw::Map(entries) => Value::Map(entries.into_iter().map(|(key, value)| entry(key, value, text)).collect()),
     };
-    let start = raw.defined.span().byte_offset().and_then(|offset| usize::try_from(offset).ok());
-    let first = start.and_then(|start| text.as_bytes().get(start));
-    let plain = !matches!(first, Some(b'"' | b'\'' | b'|' | b'>'));
     Node { at: place(location), value, plain }
+}
+
+/// What a scalar is written as, without tag and anchor.
+fn source(defined: Location, text: &str) -> Option<&str> {
+    let start = usize::try_from(defined.span().byte_offset()?).ok()?;
+    let len = usize::try_from(defined.span().byte_len()?).ok()?;
+    text.get(start..start.checked_add(len)?)
 }
 
 fn entry(key: Spanned<String>, value: Spanned<Raw>, text: &str) -> Entry {

@@ -143,7 +143,7 @@ fn operator(
     if let (Some(day), Some(table)) = (day, descriptor.tables.first()) {
         let rows = day.opening.iter().map(|value| At { value: value.clone(), at: Place::Whole }).collect();
         let key = ["store_id".to_owned(), "sku".to_owned()];
-        let loaded = load_table(&TableRows::Inline(rows), &key, &table.row, &table.key).map_err(|error| error.chain())?;
+        let loaded = load_table(&TableRows::Inline(rows), &key, &table.row, &table.key).map_err(|refused| refused.error.chain())?;
         settings.tables = Arc::from([loaded]);
     }
     Ok(Arc::new(settings))

@@ -82,19 +82,20 @@ pub enum Status {
 }
 
 impl Failure {
-    /// A failure of a step.
-    pub(super) fn at_step(index: usize, step: &Step, message: &str) -> Self {
-        let (line, column) = line_of(&step.at);
-        let (action, message) = (step.action.name(), message.to_owned());
-        Self { step: Some(index + 1), action, line, column, message, rows: Vec::new(), unfit: false }
+    /// A failure of a step. A message that begins with a place is about that place.
+    pub(super) fn at_step(case: &Case, index: usize, step: &Step, message: &str) -> Self {
+        Self { step: Some(index + 1), action: step.action.name(), ..Self::whole(case, &step.at, message) }
     }
 
-    /// A failure of a case as a whole.
+    /// A failure of a case as a whole. A message that begins with a place is about that place, any other about `at`.
     pub(super) fn whole(case: &Case, at: &Place, message: &str) -> Self {
-        let (line, column) = line_of(at);
-        // Errors about the setup begin with their place already.
-        let message = message.strip_prefix(&format!("{}: ", at.within(&case.file))).unwrap_or(message).to_owned();
-        Self { step: None, action: "start", line, column, message, rows: Vec::new(), unfit: false }
+        let (at, message) = match Place::split(message, &case.file) {
+            Some((Place::Whole, message)) => (at.clone(), message),
+            Some(placed) => placed,
+            None => (at.clone(), message),
+        };
+        let (line, column) = line_of(&at);
+        Self { step: None, action: "start", line, column, message: message.to_owned(), rows: Vec::new(), unfit: false }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Test cases: `*.case.yaml` files, read with the same errors as job specs.
 
+mod record;
 mod setup;
 mod steps;
 
@@ -8,8 +9,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value as Json;
-
+pub use self::record::Record;
 pub use self::setup::{Restore, Setup};
 pub use self::steps::line_of;
 use super::error::{At, Place, Problems, SpecError};
@@ -100,9 +100,16 @@ pub enum Action {
         /// Its event time.
         time: Option<i64>,
         /// The record.
-        value: Json,
+        value: Record,
     },
-    /// The source's watermark.
+    /// A record comes in for all workers.
+    Broadcast {
+        /// Its event time.
+        time: Option<i64>,
+        /// The record.
+        value: Record,
+    },
+    /// The watermark of the input.
     Watermark(i64),
     /// The clock goes on to this time.
     ProcessingTime(i64),
@@ -137,6 +144,7 @@ impl Action {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Element { .. } => "element",
+            Self::Broadcast { .. } => "broadcast",
             Self::Watermark(_) => "watermark",
             Self::ProcessingTime(_) => "processing_time",
             Self::Expect { ordered: true, .. } => "expect",
@@ -159,7 +167,7 @@ pub struct Expected {
     /// Its lane.
     pub lane: String,
     /// The record.
-    pub value: Json,
+    pub value: Record,
     /// Its event time, `Some(None)` if it must have none; `None`: it does not matter.
     pub time: Option<Option<i64>>,
 }

@@ -21,9 +21,9 @@ pub struct Setup {
     /// The operator.
     pub operator: Operator,
     /// The number of workers.
-    pub parallelism: u32,
+    pub parallelism: At<u32>,
     /// The number of key groups, if the case names it.
-    pub max_parallelism: Option<u32>,
+    pub max_parallelism: Option<At<u32>>,
     /// Where live state is held.
     pub backend: Backend,
 }
@@ -34,9 +34,9 @@ pub struct Restore {
     /// The savepoint's or checkpoint's name.
     pub from: String,
     /// The number of workers.
-    pub parallelism: Option<u32>,
+    pub parallelism: Option<At<u32>>,
     /// The number of key groups.
-    pub max_parallelism: Option<u32>,
+    pub max_parallelism: Option<At<u32>>,
     /// Where live state is held.
     pub backend: Option<Backend>,
     /// The component's file.
@@ -57,7 +57,7 @@ impl Setup {
     pub fn changed(&self, restore: &Restore) -> Self {
         let mut setup = self.clone();
         replace(&mut setup.parallelism, restore.parallelism.as_ref());
-        setup.max_parallelism = restore.max_parallelism.or(setup.max_parallelism);
+        setup.max_parallelism = restore.max_parallelism.clone().or(setup.max_parallelism);
         replace(&mut setup.backend, restore.backend.as_ref());
         replace(&mut setup.operator.component, restore.component.as_ref());
         replace(&mut setup.operator.parameters, restore.parameters.as_ref());
@@ -74,12 +74,12 @@ fn replace<T: Clone>(target: &mut T, with: Option<&T>) {
 }
 
 pub(super) fn setup(root: &Node, fields: &Fields<'_>, with: (&Text<'_>, &Context<'_>), problems: &mut Problems) -> Option<Setup> {
-    let mut parallelism = 1;
-    fields.update("parallelism", &mut parallelism, fields::whole(1), problems);
+    let mut parallelism = At { value: 1, at: root.at.clone() };
+    fields.update("parallelism", &mut parallelism, fields::at(fields::whole(1)), problems);
     Some(Setup {
         operator: read_operator(root, true, with, problems)?,
         parallelism,
-        max_parallelism: fields.read("max_parallelism", fields::whole(1), problems),
+        max_parallelism: fields.read("max_parallelism", fields::at(fields::whole(1)), problems),
         backend: Backend::Memory,
     })
 }
@@ -92,8 +92,8 @@ pub(super) fn restore(node: &Node, with: (&Text<'_>, &Context<'_>), problems: &m
     let operator = read_operator(node, false, with, problems)?;
     Some(Restore {
         from: from?,
-        parallelism: fields.read("parallelism", fields::whole(1), problems),
-        max_parallelism: fields.read("max_parallelism", fields::whole(1), problems),
+        parallelism: fields.read("parallelism", fields::at(fields::whole(1)), problems),
+        max_parallelism: fields.read("max_parallelism", fields::at(fields::whole(1)), problems),
         backend: fields.read("backend", fields::choice(BACKENDS), problems),
         component: given("component").then_some(operator.component),
         parameters: given("parameters").then_some(operator.parameters),
@@ -113,17 +113,19 @@ fn read_operator(node: &Node, whole: bool, (text, context): (&Text<'_>, &Context
     let Value::Map(all) = &node.value else { return None };
     let mut entries: Vec<Entry> = all.iter().filter(|entry| OPERATOR.contains(&&*entry.key)).cloned().collect();
     let component = entries.iter_mut().find(|entry| entry.key == "component");
+    // What the component lacks in the case is told at the component.
+    let at = component.as_ref().map_or(&node.at, |entry| &entry.node.at).clone();
     let stem = match component {
         Some(entry) => locate(&mut entry.node, text, context, problems),
         None if whole => None,
         None => {
-            entries.push(stand_in("component", "unchanged", &node.at));
+            entries.push(stand_in("component", "unchanged", &at));
             None
         }
     };
-    entries.push(stand_in("uid", &stem.unwrap_or_else(|| "operator".to_owned()), &node.at));
-    entries.push(stand_in("input", "case", &node.at));
-    operator(&Node { at: node.at.clone(), value: Value::Map(entries), plain: false }, text, problems)
+    entries.push(stand_in("uid", &stem.unwrap_or_else(|| "operator".to_owned()), &at));
+    entries.push(stand_in("input", "case", &at));
+    operator(&Node { at, value: Value::Map(entries), plain: false }, text, problems)
 }
 
 fn stand_in(key: &str, value: &str, at: &Place) -> Entry {

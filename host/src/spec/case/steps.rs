@@ -1,8 +1,6 @@
 //! The steps of a case.
 
-use serde_json::Value as Json;
-
-use super::{Action, Context, Expected, Step, setup};
+use super::{Action, Context, Expected, Record, Step, setup};
 use crate::spec::Text;
 use crate::spec::error::{Place, Problems};
 use crate::spec::fields::{self, Fields};
@@ -12,6 +10,7 @@ use crate::spec::tree::{Entry, Node, Value};
 
 const STEPS: &[&str] = &[
     "element",
+    "broadcast",
     "watermark",
     "processing_time",
     "expect",
@@ -71,7 +70,14 @@ fn action(Entry { key, key_at, node }: &Entry, with: (&Text<'_>, &Context<'_>), 
     let number = |problems: &mut Problems| fields::value(node, name, integer, problems);
     let text = |problems: &mut Problems| fields::value(node, name, fields::text, problems);
     Some(match name {
-        "element" => element(node, problems)?,
+        "element" => {
+            let (time, value) = input(node, "`element`", "the record, as the component's input type has it", problems)?;
+            Action::Element { time, value }
+        }
+        "broadcast" => {
+            let (time, value) = input(node, "`broadcast`", "the record, as the type of the component's broadcast input has it", problems)?;
+            Action::Broadcast { time, value }
+        }
         "watermark" => Action::Watermark(number(problems)?),
         "processing_time" => Action::ProcessingTime(number(problems)?),
         "expect" => Action::Expect { records: records(node, name, problems)?, ordered: true },
@@ -98,13 +104,14 @@ fn action(Entry { key, key_at, node }: &Entry, with: (&Text<'_>, &Context<'_>), 
     })
 }
 
-fn element(node: &Node, problems: &mut Problems) -> Option<Action> {
-    let fields = Fields::of(node, "`element`", &["ts", "value"], problems)?;
+/// A record that comes in, and its time.
+fn input(node: &Node, what: &str, why: &str, problems: &mut Problems) -> Option<(Option<i64>, Record)> {
+    let fields = Fields::of(node, what, &["ts", "value"], problems)?;
     let time = match fields.get("ts") {
         Some(node) => Some(fields::value(node, "ts", integer, problems)?),
         None => None,
     };
-    Some(Action::Element { time, value: value(node, &fields, "the record, as the component's input type has it", problems)? })
+    Some((time, value(node, &fields, why, problems)?))
 }
 
 fn records(node: &Node, name: &str, problems: &mut Problems) -> Option<Vec<Expected>> {
@@ -131,11 +138,8 @@ fn record(node: &Node, problems: &mut Problems) -> Option<Expected> {
 }
 
 /// The field `value`, which may be null.
-fn value(node: &Node, fields: &Fields<'_>, why: &str, problems: &mut Problems) -> Option<Json> {
-    match raw(node, "value") {
-        Some(node) => Some(node.to_json()),
-        None => fields.required("value", why, problems).map(Node::to_json),
-    }
+fn value(node: &Node, fields: &Fields<'_>, why: &str, problems: &mut Problems) -> Option<Record> {
+    raw(node, "value").or_else(|| fields.required("value", why, problems)).map(Record::of)
 }
 
 fn raw<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
@@ -177,7 +181,7 @@ fn integer(node: &Node) -> Result<i64, String> {
     };
     number.ok_or_else(|| match &node.value {
         Value::Number(number) => format!("must be a whole number of milliseconds, not {number}"),
-        _ => format!("must be a whole number of milliseconds, not {}", node.kind()),
+        _ => format!("must be a whole number of milliseconds, not {}{}", node.kind(), fields::spelling(node)),
     })
 }
 

@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::{Action, Case, Context, Expected, parse};
 use crate::spec::Text;
 use crate::spec::error::SpecError;
@@ -16,7 +18,7 @@ fn a_case_has_defaults() {
     assert_eq!((case.name.as_str(), case.batch_rows), ("some", vec![1, 3, 1024]));
     let operator = &case.setup.operator;
     assert_eq!((operator.uid.value.as_str(), operator.component.value.as_path()), ("probe", Path::new("/built/probe.wasm")));
-    assert_eq!((case.setup.parallelism, case.setup.max_parallelism), (1, None));
+    assert_eq!((case.setup.parallelism.value, case.setup.max_parallelism), (1, None));
 }
 
 #[test]
@@ -24,11 +26,11 @@ fn times_may_be_given_absent_or_null() {
     let steps =
         "[{ element: { ts: null, value: 1 } }, { expect: [{ value: null }, { value: 2, ts: null }, { lane: l, value: 3, ts: -4 }] }]";
     let case = read(&format!("component: probe\nsteps: {steps}\n")).unwrap();
-    assert!(matches!(&case.steps[0].action, Action::Element { time: None, value } if *value == 1));
+    assert!(matches!(&case.steps[0].action, Action::Element { time: None, value } if value.json == 1));
     let Action::Expect { records, ordered: true } = &case.steps[1].action else { panic!("{:?}", case.steps) };
-    let expected = |lane: &str, value: serde_json::Value, time| Expected { lane: lane.to_owned(), value, time };
-    let all = [expected("main", ().into(), None), expected("main", 2.into(), Some(None)), expected("l", 3.into(), Some(Some(-4)))];
-    assert_eq!(records, &all);
+    let plain = |Expected { lane, value, time }: &Expected| (lane.clone(), value.json.clone(), *time);
+    let all = [("main", json!(null), None), ("main", json!(2), Some(None)), ("l", json!(3), Some(Some(-4)))];
+    assert_eq!(records.iter().map(plain).collect::<Vec<_>>(), all.map(|(lane, value, time)| (lane.to_owned(), value, time)));
 }
 
 #[test]
@@ -41,7 +43,7 @@ fn a_restore_replaces_what_it_names_and_keeps_the_rest() {
     let Action::Restore(restore) = &case.steps[1].action else { panic!("{:?}", case.steps) };
     assert_eq!((restore.from.as_str(), restore.allow_non_restored_state), ("p", false));
     let setup = case.setup.changed(restore);
-    assert_eq!((setup.parallelism, setup.max_parallelism), (3, Some(64)));
+    assert_eq!((setup.parallelism.value, setup.max_parallelism.map(|max| max.value)), (3, Some(64)));
     assert_eq!(setup.operator.component.value, Path::new("/built/two.wasm"));
     // The operator is still the same one.
     assert_eq!(setup.operator.uid, case.setup.operator.uid);
