@@ -110,9 +110,9 @@ pub fn pass_pieces(pieces: &[Piece], each: &mut dyn FnMut(KeyGroup, &[u8]) -> Re
         for of_key in of_group.chunk_by(|(a_piece, a), (b_piece, b)| a_piece.key(a) == b_piece.key(b)) {
             let Some((piece, recorded)) = of_key.last() else { continue };
             if recorded.is_there {
-                writer.key_with(piece.key(recorded), piece.content(recorded))
+                writer.key_with(piece.key(recorded), piece.content(recorded));
             } else {
-                writer.tombstone(piece.key(recorded))
+                writer.tombstone(piece.key(recorded));
             }
         }
         each(group, writer.finish())?;

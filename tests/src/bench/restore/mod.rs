@@ -24,9 +24,6 @@ use tidemill_wit::schema::{Type, TypeTable};
 use self::keys::{fill, states};
 use crate::stored::{self, UID};
 
-/// Between the barriers that the backend expects.
-const INTERVAL: Duration = Duration::from_secs(10);
-
 /// What is measured.
 #[derive(Args, Debug)]
 pub struct Options {
@@ -93,7 +90,7 @@ impl<'a> Bench<'a> {
     /// Fills the state of a backend, and takes a checkpoint of it.
     fn take(options: &'a Options, name: &'static str, spec: Spec, parallelism: u32) -> Result<Self> {
         let store = CheckpointStore::open(Arc::new(RealDisk), options.work.join(name))?;
-        let backend = backend(spec, &options.work.join("live"), INTERVAL)?;
+        let backend = backend(spec, &options.work.join("live"))?;
         let mut subtasks = (0..parallelism).map(|subtask| backend.open(UID, subtask, &states())).collect::<Result<Vec<_>>>()?;
         fill(&mut subtasks, options.keys)?;
         let manifest = stored::store(&store, 1, (&TypeTable::of(Type::String), &states()), subtasks, false)?;
@@ -104,7 +101,7 @@ impl<'a> Bench<'a> {
     fn restore(&self, spec: Spec, parallelism: u32) -> Result<()> {
         let cold = bound::drop_caches();
         let begin = monotonic();
-        let backend = backend(spec, &self.options.work.join("live"), INTERVAL)?;
+        let backend = backend(spec, &self.options.work.join("live"))?;
         let subtasks = stored::restore(&self.store, &self.manifest, &states(), &*backend, parallelism)?;
         let spent = begin.elapsed();
         check(&subtasks, self.options.keys)?;

@@ -16,20 +16,23 @@ use crate::state::conformance::{Before, conformance};
 use crate::state::{Frozen, FrozenFile, KeyedState, Scan};
 use crate::time::{Domain, Timestamp};
 
+type Map<T> = BTreeMap<(Space, Vec<u8>), T>;
+type Change = (Layer, Space, Vec<u8>, Option<Vec<u8>>);
+
 /// Rows in memory.
 #[derive(Default)]
 struct MapRows {
-    rows: BTreeMap<(Space, Vec<u8>), Vec<u8>>,
-    pending: Vec<(Layer, Space, Vec<u8>, Option<Vec<u8>>)>,
+    rows: Map<Vec<u8>>,
+    pending: Vec<Change>,
     can_hold: bool,
     /// What was put and deleted since the store is held.
-    live: Option<BTreeMap<(Space, Vec<u8>), Option<Vec<u8>>>>,
-    frozen: Option<BTreeMap<(Space, Vec<u8>), Vec<u8>>>,
+    live: Option<Map<Option<Vec<u8>>>>,
+    frozen: Option<Map<Vec<u8>>>,
 }
 
 impl MapRows {
     /// All rows, as whoever reads them sees them.
-    fn seen(&self) -> BTreeMap<(Space, Vec<u8>), Vec<u8>> {
+    fn seen(&self) -> Map<Vec<u8>> {
         let mut rows = self.rows.clone();
         for (key, value) in self.live.iter().flatten() {
             match value {
