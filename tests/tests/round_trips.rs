@@ -5,7 +5,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fastrand::Rng;
 use tidemill::disk::RealDisk;
@@ -24,7 +23,6 @@ use tidemill_tests::stored::{self, KEY_GROUPS, UID};
 use tidemill_wit::descriptor::{StateDescriptor, StateKind, TtlUpdate};
 use tidemill_wit::schema::{Type, TypeTable};
 
-const INTERVAL: Duration = Duration::from_secs(1);
 const MEMORY: Spec = Spec::Memory;
 /// So little that nearly all keys are put away.
 const ROCKSDB: Spec = Spec::Rocksdb { memory: 8 << 20 };
@@ -128,7 +126,7 @@ impl Walk<'_> {
     /// Restores it and takes another.
     fn step(&mut self, spec: Spec, parallelism: u32, canonical: bool) {
         let (store, manifest) = &self.from;
-        let backend = backend(spec, &self.dir.join("live"), INTERVAL).unwrap();
+        let backend = backend(spec, &self.dir.join("live")).unwrap();
         let subtasks = stored::restore(store, manifest, self.states, &*backend, parallelism).unwrap();
         let id = manifest.checkpoint + 1;
         let manifest = stored::store(store, id, (&self.key, self.states), subtasks, canonical).unwrap();
@@ -149,7 +147,7 @@ fn state_stays_the_same_on_its_way_through_backends_and_parallelisms() {
         let (dir, states, key) = (tempfile::tempdir().unwrap(), states(), TypeTable::of(Type::String));
         let store = CheckpointStore::open(Arc::new(RealDisk), dir.path().join("store")).unwrap();
         let groups = random(&states, rng);
-        let mut begin: Box<dyn KeyedState> = backend(MEMORY, &dir.path().join("live"), INTERVAL).unwrap().open(UID, 0, &states).unwrap();
+        let mut begin: Box<dyn KeyedState> = backend(MEMORY, &dir.path().join("live")).unwrap().open(UID, 0, &states).unwrap();
         let ids: Vec<_> = (0u8..).map(Some).take(states.len()).collect();
         groups.iter().for_each(|(group, bytes)| begin.restore(*group, bytes, &ids).unwrap());
         let manifest = stored::store(&store, 1, (&key, &states), vec![begin], true).unwrap();

@@ -86,7 +86,7 @@ impl RocksBackend {
             }
         };
         let database = Arc::new(Database::create(&path, &options, &self.memory, is_real).map_err(doing)?);
-        let rows = DatabaseRows::new(database, self.memory.overlays()).map_err(doing)?;
+        let rows = DatabaseRows::new(database, self.memory.overlays()).map_err(doing)?.with_buffers(self.memory.buffers());
         let options = [Space::Keys, Space::Timers].map(|space| self.memory.space(space));
         Ok(if is_real { rows.with_bulk(Bulk::new(options, self.memory.for_loading())) } else { rows })
     }
@@ -109,7 +109,7 @@ impl RocksBackend {
         let folder = Folder::create(self.path(subtask))?;
         let taken = stored.place(&folder.path)?;
         let database = Database::open(folder, &self.memory.database(), &self.memory, taken)?;
-        let rows = DatabaseRows::new(Arc::new(database), self.memory.overlays())?;
+        let rows = DatabaseRows::new(Arc::new(database), self.memory.overlays())?.with_buffers(self.memory.buffers());
         Ok(CachedState::go_on(states, rows, &self.pool)?.map(|state| Box::new(state) as _))
     }
 }

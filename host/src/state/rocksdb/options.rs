@@ -28,10 +28,25 @@ const BACKGROUND_JOBS: i32 = 2;
 /// The memory that all databases share: what is cached of files, and what waits to be written, is one sum.
 pub(super) struct Memory {
     cache: Cache,
-    buffers: WriteBufferManager,
+    buffers: Buffers,
     write_buffer: usize,
     loading: usize,
     overlays: Room,
+}
+
+/// The memtables of all databases.
+#[derive(Clone)]
+pub(super) struct Buffers {
+    manager: WriteBufferManager,
+    /// From how many bytes on they are written to files.
+    limit: usize,
+}
+
+impl Buffers {
+    /// Whether they are filled faster than they are written to files.
+    pub(super) fn is_behind(&self) -> bool {
+        self.manager.get_usage() > self.limit / 2 * 3
+    }
 }
 
 /// How many of a budget's bytes are for keys in use; the rest is for the databases. A key in use is worth more than its row in a cached
@@ -46,7 +61,9 @@ impl Memory {
         let (bytes, overlays) = (budget - for_keys(budget), (budget - for_keys(budget)) / 4);
         let cache = Cache::new_lru_cache(bytes - overlays);
         // More than this is written to files, but it stays in memory until that is done: there must be room for twice as much.
-        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(bytes * 3 / 8, false, cache.clone());
+        let limit = bytes * 3 / 8;
+        let manager = WriteBufferManager::new_write_buffer_manager_with_cache(limit, false, cache.clone());
+        let buffers = Buffers { manager, limit };
         let (write_buffer, overlays) = (WRITE_BUFFER.min(bytes / 8), Room::new(overlays));
         // The memory for keys in use, of which there are none yet.
         Self { cache, buffers, write_buffer, overlays, loading: for_keys(budget) / 4 }
@@ -57,12 +74,17 @@ impl Memory {
         self.overlays.clone()
     }
 
+    /// What waits to be written to files.
+    pub(super) fn buffers(&self) -> Buffers {
+        self.buffers.clone()
+    }
+
     /// The options of a database.
     pub(super) fn database(&self) -> Options {
         let mut options = Options::default();
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        options.set_write_buffer_manager(&self.buffers);
+        options.set_write_buffer_manager(&self.buffers.manager);
         options.set_max_background_jobs(BACKGROUND_JOBS);
         options.set_max_open_files(OPEN_FILES);
         options.set_stats_dump_period_sec(0);

@@ -11,6 +11,7 @@ use tidemill_wit::columns::BlobsBuf;
 use super::bulk::Bulk;
 use super::database::Database;
 use super::freezing::Freezing;
+use super::options::Buffers;
 use super::overlay::{Overlay, Room};
 
 /// How many bytes of rows are written as one unit at most where they are loaded one by one.
@@ -28,6 +29,7 @@ pub(super) struct DatabaseRows {
     batch: WriteBatch,
     /// Takes in rows that are loaded, if the database is in files.
     bulk: Option<Bulk>,
+    buffers: Option<Buffers>,
     /// What cannot be put into the batch is said at the commit.
     failure: Option<Error>,
     read: ReadOptions,
@@ -51,12 +53,18 @@ impl DatabaseRows {
         // Rows come in the order of their keys.
         write.set_memtable_insert_hint_per_batch(true);
         let (batch, read, overlay) = (WriteBatch::default(), ReadOptions::default(), Overlay::new(room));
-        Ok(Self { database, batch, bulk: None, failure: None, read, write, held: false, freezing: None, overlay })
+        Ok(Self { database, batch, bulk: None, buffers: None, failure: None, read, write, held: false, freezing: None, overlay })
     }
 
     /// The same, whose rows are loaded in bulk.
     pub(super) fn with_bulk(mut self, bulk: Bulk) -> Self {
         self.bulk = Some(bulk);
+        self
+    }
+
+    /// The same, which goes easy on these buffers.
+    pub(super) fn with_buffers(mut self, buffers: Buffers) -> Self {
+        self.buffers = Some(buffers);
         self
     }
 
@@ -179,6 +187,10 @@ impl Rows for DatabaseRows {
         self.commit_all(usize::MAX)?;
         self.held = true;
         Ok(true)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.buffers.as_ref().is_some_and(Buffers::is_behind)
     }
 
     fn is_full(&self) -> bool {

@@ -7,7 +7,6 @@ mod keys;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use tidemill::clock::monotonic;

@@ -42,6 +42,13 @@ impl<R: Rows> CachedState<R> {
 
     /// Writes some of the keys that were changed before the barrier; returns whether there are more.
     pub(super) fn write_some_held(&mut self) -> Result<bool> {
+        if self.held.is_some() && self.rows.is_behind() {
+            return Ok(true);
+        }
+        self.write_next_held()
+    }
+
+    fn write_next_held(&mut self) -> Result<bool> {
         let Some(Held { frozen }) = &self.held else { return Ok(false) };
         let frozen = Arc::clone(frozen);
         let more = self.memory.record_up_to(KEYS_PER_TURN);
@@ -57,7 +64,7 @@ impl<R: Rows> CachedState<R> {
 
     /// Writes all that was changed before the barrier.
     pub(super) fn write_held(&mut self) -> Result<()> {
-        while self.write_some_held()? {}
+        while self.write_next_held()? {}
         Ok(())
     }
 

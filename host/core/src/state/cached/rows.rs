@@ -75,6 +75,11 @@ pub trait Rows: Send {
         Ok(false)
     }
 
+    /// Whether it is better not to put more for now: what was put is still being written to disk, and takes memory meanwhile.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
     /// Whether the store is to be frozen before more is put: there is no more room.
     fn is_full(&self) -> bool {
         false

@@ -10,7 +10,7 @@ use crate::time::{Domain, Timestamp};
 use crate::{Error, Result};
 
 /// What a key costs besides its block: its place, its share of the index and the notes of who counts.
-const OVERHEAD: usize = 128;
+const OVERHEAD: usize = 144;
 /// What a timer costs.
 const TIMER: usize = 40;
 /// What an entry of a large map costs besides its bytes.

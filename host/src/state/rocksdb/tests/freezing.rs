@@ -18,7 +18,8 @@ use super::super::options::Memory;
 use super::super::overlay::Room;
 use super::super::rows::DatabaseRows;
 
-type Map = BTreeMap<(Space, Vec<u8>), Vec<u8>>;
+type Row = (Space, Vec<u8>);
+type Map = BTreeMap<Row, Vec<u8>>;
 
 /// What a snapshot has passed on.
 type Content = Vec<(KeyGroup, Vec<u8>)>;
@@ -58,7 +59,7 @@ fn of_map(map: &Map, space: Space, from: &[u8], most: usize) -> Vec<(Vec<u8>, Ve
     rows.map(|((_, key), value)| (key.clone(), value.clone())).take(most).collect()
 }
 
-fn change(map: &mut Map, row: (Space, Vec<u8>), value: Option<Vec<u8>>) {
+fn change(map: &mut Map, row: Row, value: Option<Vec<u8>>) {
     match value {
         Some(value) => map.insert(row, value),
         None => map.remove(&row),
@@ -67,6 +68,31 @@ fn change(map: &mut Map, row: (Space, Vec<u8>), value: Option<Vec<u8>>) {
 
 fn key(rng: &mut Rng) -> Vec<u8> {
     (0..rng.usize(1..3)).map(|_| rng.u8(..8)).collect()
+}
+
+/// Puts and deletes some rows: of the barrier, if they are held, or since then.
+fn change_some(rng: &mut Rng, rows: &mut DatabaseRows, map: &mut Map, mut held: Option<&mut (Map, BTreeSet<Row>)>) {
+    for _ in 0..rng.usize(..20) {
+        let (space, key) = (SPACES[rng.usize(..2)], key(rng));
+        let value = rng.bool().then(|| vec![rng.u8(..); rng.usize(..9)]);
+        let (row, mut layer, mut is_seen) = ((space, key.clone()), Layer::Live, true);
+        if let Some((of_barrier, since)) = &mut held {
+            if rng.bool() {
+                layer = Layer::Held;
+                change(of_barrier, row.clone(), value.clone());
+                is_seen = !since.contains(&row);
+            } else {
+                since.insert(row.clone());
+            }
+        }
+        match &value {
+            Some(value) => rows.put(layer, space, &key, value),
+            None => rows.delete(layer, space, &key),
+        }
+        if is_seen {
+            change(map, row, value);
+        }
+    }
 }
 
 #[test]
@@ -82,29 +108,9 @@ fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
         let mut map = Map::new();
         let mut frozen: Vec<(Box<dyn Frozen>, Map)> = Vec::new();
         // What is held for a barrier, and what has changed since.
-        let mut held: Option<(Map, BTreeSet<(Space, Vec<u8>)>)> = None;
+        let mut held: Option<(Map, BTreeSet<Row>)> = None;
         for step in 0..300 {
-            for _ in 0..rng.usize(..20) {
-                let (space, key) = (SPACES[rng.usize(..2)], key(&mut rng));
-                let value = rng.bool().then(|| vec![rng.u8(..); rng.usize(..9)]);
-                let at = (space, key.clone());
-                let mut layer = Layer::Live;
-                if let Some((of_barrier, since)) = &mut held {
-                    if rng.bool() {
-                        layer = Layer::Held;
-                        change(of_barrier, at.clone(), value.clone());
-                    } else {
-                        since.insert(at.clone());
-                    }
-                }
-                match &value {
-                    Some(value) => rows.put(layer, space, &key, value),
-                    None => rows.delete(layer, space, &key),
-                }
-                if layer == Layer::Live || held.as_ref().is_some_and(|(_, since)| !since.contains(&at)) {
-                    change(&mut map, at, value);
-                }
-            }
+            change_some(&mut rng, &mut rows, &mut map, held.as_mut());
             rows.commit().unwrap();
             let (space, key, most) = (SPACES[rng.usize(..2)], key(&mut rng), rng.usize(1..80));
             let mut value = vec![1];
