@@ -21,13 +21,18 @@ pub(super) struct Note {
     pub(super) uses: u8,
 }
 
-/// The timers of a key, of which those in a row must be told from those that are not: nearly always none or one.
-#[derive(Debug, Default)]
+/// The timers of a key, of which those in a row must be told from those that are not. One or two, as while a timer is moved, take no memory
+/// of their own.
+#[derive(Debug)]
 pub(super) enum Timers {
-    #[default]
-    None,
-    One(Timer),
+    Few([Option<Timer>; 2]),
     Many(BTreeMap<(Domain, i64), Where>),
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self::Few([None; 2])
+    }
 }
 
 /// A timer: registered, or of which a row remains, or both.
@@ -46,16 +51,17 @@ pub(super) struct Where {
 }
 
 impl Timers {
+    /// In no order.
     fn iter(&self) -> impl Iterator<Item = Timer> {
-        let (one, many) = match self {
-            Self::None => (None, None),
-            Self::One(timer) => (Some(*timer), None),
+        let (few, many) = match self {
+            Self::Few(timers) => (Some(timers), None),
             Self::Many(timers) => (None, Some(timers)),
         };
-        one.into_iter().chain(many.into_iter().flatten().map(|(&(domain, time), &at)| Timer { domain, time, at }))
+        let many = many.into_iter().flatten().map(|(&(domain, time), &at)| Timer { domain, time, at });
+        few.into_iter().flatten().flatten().copied().chain(many)
     }
 
-    /// The registered ones, by domain and time.
+    /// The registered ones, in no order.
     pub(super) fn live(&self) -> impl Iterator<Item = (Domain, i64)> {
         self.iter().filter(|timer| timer.at.live).map(|timer| (timer.domain, timer.time))
     }
@@ -89,7 +95,7 @@ impl Timers {
             Self::Many(timers) => {
                 timers.remove(&(domain, time));
             }
-            Self::One(_) | Self::None => *self = Self::None,
+            Self::Few(timers) => timers.iter_mut().filter(|timer| is(timer, domain, time)).for_each(|timer| *timer = None),
         }
     }
 
@@ -99,19 +105,22 @@ impl Timers {
             Self::Many(timers) => {
                 timers.retain(|_, at| at.live);
                 timers.values_mut().for_each(|at| at.stored = true);
-                if timers.is_empty() {
-                    *self = Self::None;
+                if timers.len() < 2 {
+                    let left = self.iter().next();
+                    *self = Self::Few([left, None]);
                 }
             }
-            Self::One(timer) if timer.at.live => timer.at.stored = true,
-            Self::One(_) | Self::None => *self = Self::None,
+            Self::Few(timers) => {
+                for timer in timers {
+                    *timer = timer.filter(|timer| timer.at.live).map(|timer| Timer { at: Where { live: true, stored: true }, ..timer });
+                }
+            }
         }
     }
 
     fn get_mut(&mut self, domain: Domain, time: i64) -> Option<&mut Where> {
         match self {
-            Self::None => None,
-            Self::One(timer) => Some(timer).filter(|timer| (timer.domain, timer.time) == (domain, time)).map(|timer| &mut timer.at),
+            Self::Few(timers) => timers.iter_mut().find(|timer| is(timer, domain, time))?.as_mut().map(|timer| &mut timer.at),
             Self::Many(timers) => timers.get_mut(&(domain, time)),
         }
     }
@@ -122,11 +131,17 @@ impl Timers {
             return;
         }
         match self {
-            Self::None => *self = Self::One(new),
-            Self::One(other) => *self = Self::Many([*other, new].map(|timer| ((timer.domain, timer.time), timer.at)).into()),
+            Self::Few(timers) => match timers.iter_mut().find(|timer| timer.is_none()) {
+                Some(free) => *free = Some(new),
+                None => *self = Self::Many(self.iter().chain([new]).map(|timer| ((timer.domain, timer.time), timer.at)).collect()),
+            },
             Self::Many(timers) => {
                 timers.insert((new.domain, new.time), new.at);
             }
         }
     }
+}
+
+fn is(timer: &Option<Timer>, domain: Domain, time: i64) -> bool {
+    timer.is_some_and(|timer| (timer.domain, timer.time) == (domain, time))
 }

@@ -109,7 +109,7 @@ impl Keys {
             Entry::Vacant(vacant) => {
                 let id = slab.insert(Key {
                     block: Block::new(key.bytes, *states),
-                    timers: OwnTimers::None,
+                    timers: OwnTimers::default(),
                     group: key.group,
                     lives_until: i64::MAX,
                 });

@@ -4,14 +4,19 @@ use std::collections::BTreeSet;
 
 use crate::time::Domain;
 
-/// The times of a key's timers: nearly always none or one.
-#[derive(Debug, Default)]
+/// The times of a key's timers. One or two, as while a timer is moved, take no memory of their own.
+#[derive(Debug)]
 pub(super) enum OwnTimers {
-    #[default]
-    None,
-    One(Domain, i64),
+    /// By domain and time.
+    Few { count: u8, domains: [Domain; 2], times: [i64; 2] },
     /// By [`Domain`].
     Many(Box<[BTreeSet<i64>; 2]>),
+}
+
+impl Default for OwnTimers {
+    fn default() -> Self {
+        Self::Few { count: 0, domains: [Domain::Event; 2], times: [0; 2] }
+    }
 }
 
 impl OwnTimers {
@@ -21,8 +26,7 @@ impl OwnTimers {
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::None => 0,
-            Self::One(..) => 1,
+            Self::Few { count, .. } => usize::from(*count),
             Self::Many(times) => times.iter().map(BTreeSet::len).sum(),
         }
     }
@@ -31,12 +35,22 @@ impl OwnTimers {
     #[inline]
     pub(super) fn add(&mut self, domain: Domain, time: i64) {
         match self {
-            Self::None => *self = Self::One(domain, time),
-            Self::One(other, at) => {
-                let mut times = Box::<[BTreeSet<i64>; 2]>::default();
-                of(&mut times, *other).insert(*at);
-                of(&mut times, domain).insert(time);
-                *self = Self::Many(times);
+            Self::Few { count: count @ 0, domains: [first, _], times: [at, _] } => (*count, *first, *at) = (1, domain, time),
+            Self::Few { count: count @ 1, domains: [first, second], times: [at, then] } => {
+                *count = 2;
+                if (*first, *at) < (domain, time) {
+                    (*second, *then) = (domain, time);
+                } else {
+                    (*second, *then) = (*first, *at);
+                    (*first, *at) = (domain, time);
+                }
+            }
+            Self::Few { domains, times, .. } => {
+                let mut many = Box::<[BTreeSet<i64>; 2]>::default();
+                for (domain, time) in domains.iter().zip(times).map(|(domain, time)| (*domain, *time)).chain([(domain, time)]) {
+                    of(&mut many, domain).insert(time);
+                }
+                *self = Self::Many(many);
             }
             Self::Many(times) => {
                 of(times, domain).insert(time);
@@ -48,12 +62,18 @@ impl OwnTimers {
     #[inline]
     pub(super) fn remove(&mut self, domain: Domain, time: i64) {
         match self {
-            Self::None => {}
-            Self::One(..) => *self = Self::None,
+            Self::Few { count, domains: [first, second], times: [at, then] } => {
+                if (*first, *at) == (domain, time) {
+                    (*first, *at) = (*second, *then);
+                }
+                *count = count.saturating_sub(1);
+            }
             Self::Many(times) => {
                 of(times, domain).remove(&time);
-                if times.iter().all(BTreeSet::is_empty) {
-                    *self = Self::None;
+                if times.iter().map(BTreeSet::len).sum::<usize>() < 2 {
+                    let left = Domain::ALL.into_iter().find_map(|domain| Some((domain, *of(times, domain).first()?)));
+                    *self = Self::default();
+                    left.into_iter().for_each(|(domain, time)| self.add(domain, time));
                 }
             }
         }
@@ -61,15 +81,16 @@ impl OwnTimers {
 
     /// The times of a domain's timers, ascending.
     pub(super) fn of(&self, domain: Domain) -> impl ExactSizeIterator<Item = i64> {
-        let (one, many) = match self {
-            Self::One(mine, time) if *mine == domain => (Some(*time), None),
-            Self::None | Self::One(..) => (None, None),
+        match self {
+            Self::Few { count, domains: [first, second], times: [at, then] } => {
+                let [at, then] = [(0, first, at), (1, second, then)].map(|(n, of, time)| (n < *count && *of == domain).then_some(*time));
+                Times { few: [at, then], many: None }
+            }
             Self::Many(times) => {
                 let [event, processing] = &**times;
-                (None, Some(if domain == Domain::Event { event } else { processing }))
+                Times { few: [None; 2], many: Some(if domain == Domain::Event { event } else { processing }.iter()) }
             }
-        };
-        Times { one, many: many.map(|times| times.iter()) }
+        }
     }
 }
 
@@ -78,9 +99,9 @@ fn of(times: &mut [BTreeSet<i64>; 2], domain: Domain) -> &mut BTreeSet<i64> {
     if domain == Domain::Event { event } else { processing }
 }
 
-/// One time or many.
+/// A few times or many.
 struct Times<'a> {
-    one: Option<i64>,
+    few: [Option<i64>; 2],
     many: Option<std::collections::btree_set::Iter<'a, i64>>,
 }
 
@@ -88,11 +109,12 @@ impl Iterator for Times<'_> {
     type Item = i64;
 
     fn next(&mut self) -> Option<i64> {
-        self.one.take().or_else(|| self.many.as_mut()?.next().copied())
+        let few = self.few.iter_mut().find_map(Option::take);
+        few.or_else(|| self.many.as_mut()?.next().copied())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let len = usize::from(self.one.is_some()) + self.many.as_ref().map_or(0, ExactSizeIterator::len);
+        let len = self.few.iter().flatten().count() + self.many.as_ref().map_or(0, ExactSizeIterator::len);
         (len, Some(len))
     }
 }
@@ -125,7 +147,14 @@ mod tests {
         timers.remove(Event, 7);
         timers.remove(Processing, 7);
         check(&timers, &[3], &[]);
+        assert!(matches!(timers, OwnTimers::Few { count: 1, .. }), "few again");
+        timers.add(Event, 9);
         timers.remove(Event, 3);
-        assert!(matches!(timers, OwnTimers::None));
+        check(&timers, &[9], &[]);
+        timers.add(Event, 1);
+        timers.remove(Event, 9);
+        check(&timers, &[1], &[]);
+        timers.remove(Event, 1);
+        check(&timers, &[], &[]);
     }
 }
