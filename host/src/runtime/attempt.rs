@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost};
 use tidemill_core::exchange::Barrier;
-use tidemill_core::worker::{WorkerSetup, build};
+use tidemill_core::worker::{WorkerSetup, build_with};
 use tidemill_core::{Error, Result, Timestamp};
 use tracing::{debug, warn};
 
@@ -18,6 +18,7 @@ use super::gauge::Gauge;
 use super::history::{Kind, Verdict};
 use super::io::IoThread;
 use super::job::Job;
+use super::opening::open_all;
 use super::progress::CheckpointProgress;
 use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
@@ -98,7 +99,7 @@ impl<'a> Attempt<'a> {
             incarnation: recovered.incarnation,
             attempt,
         };
-        let mut workers = build(&job.graph, &setup)?;
+        let mut workers = build_with(&job.graph, &setup, open_all(&job.graph, &setup)?)?;
         workers.iter_mut().for_each(|worker| worker.measure_by(since_start));
         let now = clock.steady();
         Ok(Self {

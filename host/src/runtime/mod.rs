@@ -19,6 +19,7 @@ mod connectors;
 mod gauge;
 mod io;
 mod life;
+mod opening;
 mod threads;
 mod triggers;
 mod waiting;

@@ -161,10 +161,15 @@ impl CheckpointStore {
     pub fn discard(&self, checkpoint: u64) -> Result<()> {
         let dir = self.chk(checkpoint);
         let failed = |error| Error::storage(format!("removing checkpoint folder {}", dir.display())).caused_by(error);
-        if self.is_complete(checkpoint)? {
-            self.disk.remove(&dir.join(MANIFEST)).map_err(failed)?;
-            self.disk.sync_dir(&dir).map_err(failed)?;
+        let entries = self.disk.list(&dir).map_err(failed)?;
+        if entries.is_empty() {
+            return self.disk.remove_dir(&dir).map_err(failed);
         }
+        if entries.contains(&dir.join(MANIFEST)) {
+            self.disk.remove(&dir.join(MANIFEST)).map_err(failed)?;
+        }
+        // Also where it is gone already: who removed it may have failed to make that durable.
+        self.disk.sync_dir(&dir).map_err(failed)?;
         self.disk.remove_dir(&dir).map_err(failed)
     }
 

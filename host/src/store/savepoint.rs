@@ -39,6 +39,8 @@ impl SavepointFolder {
                 other.display()
             )));
         }
+        // That the manifest is gone, if there was one, must be durable before what it names goes.
+        disk.sync_dir(&dir).map_err(failed)?;
         entries.iter().try_for_each(|path| disk.remove(path)).map_err(failed)?;
         Ok(Self { disk, dir })
     }
@@ -82,8 +84,10 @@ impl SavepointFolder {
         let entries = self.disk.list(&self.dir).map_err(failed)?;
         let manifest = self.dir.join(MANIFEST);
         if entries.contains(&manifest) {
-            self.disk.remove(&manifest).and_then(|()| self.disk.sync_dir(&self.dir)).map_err(failed)?;
+            self.disk.remove(&manifest).map_err(failed)?;
         }
+        // Also where it is gone already: who removed it may have failed to make that durable.
+        self.disk.sync_dir(&self.dir).map_err(failed)?;
         for path in entries.iter().filter(|path| is_leftover(path)) {
             self.disk.remove(path).map_err(failed)?;
         }

@@ -1,12 +1,12 @@
 //! Makes the workers of a job from its graph.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
 use super::restored::RestoredOperator;
 use super::{OperatorTask, SinkTask, SourceSettings, SourceTask, Task, Worker};
-use crate::Result;
 use crate::drift::{Group, Member};
 use crate::exchange::{ByKey, Edge, Observed, Outputs, Receiver, channel};
 use crate::key_group::range_of;
@@ -16,6 +16,7 @@ use crate::sink::{Sink, WriterTask};
 use crate::source::Split;
 use crate::state::{KeyedState, NoState, StateBackend};
 use crate::time::Domain;
+use crate::{Error, Result};
 
 /// A job's sources, operators and sinks, and how they are connected.
 pub struct Graph {
@@ -77,15 +78,40 @@ pub struct WorkerSetup {
     pub attempt: u64,
 }
 
+/// The state of one worker's operators, by node index; `None` for other nodes.
+pub type States = Vec<Option<Box<dyn KeyedState>>>;
+
+/// Opens the state of a worker's operators and restores it. That takes most of the time of a start with much state, and can be done for
+/// several workers side by side.
+///
+/// # Errors
+/// A state cannot be opened or restored.
+pub fn open_states(graph: &Graph, setup: &WorkerSetup, subtask: u32) -> Result<States> {
+    let open = |(index, node): (usize, &Node)| match node {
+        Node::Operator(settings) => open_state(settings, subtask, setup, setup.restored.get(index).and_then(Option::as_ref)).map(Some),
+        Node::Source(_) | Node::Sink(..) => Ok(None),
+    };
+    graph.nodes.iter().enumerate().map(open).collect()
+}
+
 /// Makes one worker per waker.
 ///
 /// # Errors
 /// A component, split, sink or state cannot be opened or restored.
 pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
+    let states = (0u32..).zip(&setup.wakers).map(|(subtask, _)| open_states(graph, setup, subtask)).collect::<Result<_>>()?;
+    build_with(graph, setup, states)
+}
+
+/// Makes one worker per waker, with the states of each.
+///
+/// # Errors
+/// A component, split or sink cannot be opened, a broadcast state is not what was stored, or a state is missing.
+pub fn build_with(graph: &Graph, setup: &WorkerSetup, states: Vec<States>) -> Result<Vec<Worker>> {
     let mut ports = connect(graph, setup);
     let groups = drift_groups(graph, setup.wakers.len());
     let mut workers = Vec::with_capacity(setup.wakers.len());
-    for (subtask, ports) in (0u32..).zip(&mut ports) {
+    for ((subtask, ports), mut states) in (0u32..).zip(&mut ports).zip(states) {
         let mut tasks = Vec::with_capacity(graph.nodes.len());
         for (index, (node, port)) in graph.nodes.iter().zip(ports.drain(..)).enumerate() {
             tasks.push(match node {
@@ -97,7 +123,9 @@ pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
                 }
                 Node::Operator(settings) => {
                     let restored = setup.restored.get(index).and_then(Option::as_ref);
-                    let operator = open_operator(settings, subtask, setup, restored)?;
+                    let state = states.get_mut(index).and_then(Option::take);
+                    let state = state.ok_or_else(|| Error::config(format!("operator {} has no state", settings.uid)))?;
+                    let operator = open_operator(settings, subtask, setup, restored, state)?;
                     let mut outputs = port.outputs;
                     observe(settings, subtask, &mut outputs);
                     Task::Operator(Box::new(OperatorTask::new(operator, port.channels, outputs)))
@@ -149,20 +177,37 @@ fn owns_split(split: u32, subtask: u32, setup: &WorkerSetup) -> bool {
     split as usize % setup.wakers.len().max(1) == subtask as usize
 }
 
+/// The key groups of a subtask.
+fn groups_of(settings: &OperatorSettings, subtask: u32, setup: &WorkerSetup) -> Range<u32> {
+    let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
+    range_of(subtask, settings.max_parallelism, parallelism)
+}
+
+fn open_state(
+    settings: &OperatorSettings,
+    subtask: u32,
+    setup: &WorkerSetup,
+    restored: Option<&RestoredOperator>,
+) -> Result<Box<dyn KeyedState>> {
+    match restored {
+        // An operator without keys has no keyed state, so a backend need not prepare for any.
+        _ if !settings.keyed => Ok(Box::new(NoState)),
+        Some(restored) => {
+            let mine = groups_of(settings, subtask, setup);
+            restored.open(&*setup.backend, &settings.uid, subtask, &settings.states, &mine)
+        }
+        None => setup.backend.open(&settings.uid, subtask, &settings.states),
+    }
+}
+
 fn open_operator(
     settings: &Arc<OperatorSettings>,
     subtask: u32,
     setup: &WorkerSetup,
     restored: Option<&RestoredOperator>,
+    state: Box<dyn KeyedState>,
 ) -> Result<Operator> {
-    let parallelism = u32::try_from(setup.wakers.len()).unwrap_or(u32::MAX);
-    let mine = range_of(subtask, settings.max_parallelism, parallelism);
-    let state: Box<dyn KeyedState> = match restored {
-        // An operator without keys has no keyed state, so a backend need not prepare for any.
-        _ if !settings.keyed => Box::new(NoState),
-        Some(restored) => restored.open(&*setup.backend, &settings.uid, subtask, &settings.states, &mine)?,
-        None => setup.backend.open(&settings.uid, subtask, &settings.states)?,
-    };
+    let mine = groups_of(settings, subtask, setup);
     let mut operator = Operator::new(Arc::clone(settings), state)?.as_subtask(subtask);
     if let Some(restored) = restored {
         let states = (&restored.broadcast_states, &restored.broadcast_migration);

@@ -14,7 +14,7 @@ mod source_task;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use build::{Graph, Node, Wire, WireKind, WorkerSetup, build};
+pub use build::{Graph, Node, States, Wire, WireKind, WorkerSetup, build, build_with, open_states};
 pub use operator_task::OperatorTask;
 pub use restored::RestoredOperator;
 pub use sink_task::SinkTask;
