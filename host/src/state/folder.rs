@@ -22,11 +22,13 @@ impl Folder {
     }
 
     /// A folder of the operating system's.
+    #[cfg(feature = "rocksdb")]
     pub(super) fn real(path: PathBuf) -> Self {
         Self { path, real: true }
     }
 
     /// A folder that somebody else removes.
+    #[cfg(feature = "rocksdb")]
     pub(super) fn lent(path: PathBuf) -> Self {
         Self { path, real: false }
     }
