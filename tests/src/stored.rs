@@ -1,5 +1,6 @@
 //! The state of one operator in a checkpoint, and taken from it again, as a job does both, but without the job.
 
+use tidemill::runtime::opening::side_by_side;
 use tidemill::state::stored;
 use tidemill::store::CheckpointStore;
 use tidemill_core::Result;
@@ -79,7 +80,7 @@ pub fn restore(
 ) -> Result<Vec<Box<dyn KeyedState>>> {
     let restored = read(from, manifest, states.len())?;
     let open = |subtask| restored.open(backend, UID, subtask, states, &range_of(subtask, KEY_GROUPS, parallelism));
-    (0..parallelism).map(open).collect()
+    side_by_side(parallelism, open)
 }
 
 /// What the runtime makes of a checkpoint.

@@ -165,6 +165,11 @@ impl Rows for DatabaseRows {
     }
 
     fn load(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.freezing.is_some() || !self.overlay.is_empty() {
+            // What is loaded goes past the overlay.
+            self.end_freezing();
+            self.commit_all(usize::MAX)?;
+        }
         if let Some(bulk) = &mut self.bulk {
             return bulk.add(&self.database, space, key, value);
         }

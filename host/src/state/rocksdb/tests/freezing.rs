@@ -176,7 +176,7 @@ impl Frosty {
             Ok(())
         })
         .unwrap();
-        assert_eq!(found, content);
+        assert!(found == content, "what is frozen is not the state as it was");
     }
 }
 
