@@ -8,6 +8,7 @@ pub mod guest;
 pub mod runtime;
 pub mod savepoint;
 pub mod scenario;
+pub mod side_by_side;
 pub mod sink;
 pub mod source;
 pub mod spec;

@@ -1,6 +1,6 @@
 //! The state of one operator in a checkpoint, and taken from it again, as a job does both, but without the job.
 
-use tidemill::runtime::opening::side_by_side;
+use tidemill::side_by_side::side_by_side;
 use tidemill::state::stored;
 use tidemill::store::CheckpointStore;
 use tidemill_core::Result;

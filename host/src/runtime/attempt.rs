@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost};
 use tidemill_core::exchange::Barrier;
-use tidemill_core::worker::{WorkerSetup, build_with};
+use tidemill_core::worker::{WorkerSetup, build_with, open_states};
 use tidemill_core::{Error, Result, Timestamp};
 use tracing::{debug, warn};
 
@@ -18,12 +18,12 @@ use super::gauge::Gauge;
 use super::history::{Kind, Verdict};
 use super::io::IoThread;
 use super::job::Job;
-use super::opening::open_all;
 use super::progress::CheckpointProgress;
 use super::recovery::Recovered;
 use super::threads::{Command, Crew, Message, Parkers};
 use super::waiting::Waiting;
 use crate::clock::{Clock, since_start};
+use crate::side_by_side::side_by_side;
 
 /// How often the coordinator looks at the clock and the user's wishes.
 const TICK: Duration = Duration::from_millis(20);
@@ -99,7 +99,9 @@ impl<'a> Attempt<'a> {
             incarnation: recovered.incarnation,
             attempt,
         };
-        let mut workers = build_with(&job.graph, &setup, open_all(&job.graph, &setup)?)?;
+        // After a restore it takes most of the time of a start.
+        let states = side_by_side(job.parallelism, |subtask| open_states(&job.graph, &setup, subtask))?;
+        let mut workers = build_with(&job.graph, &setup, states)?;
         workers.iter_mut().for_each(|worker| worker.measure_by(since_start));
         let now = clock.steady();
         Ok(Self {

@@ -6,7 +6,6 @@ pub mod control;
 pub mod doing;
 pub mod history;
 pub mod job;
-pub mod opening;
 pub mod plan;
 pub mod progress;
 pub mod recovery;
