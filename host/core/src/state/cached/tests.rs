@@ -25,6 +25,8 @@ struct MapRows {
     rows: Map<Vec<u8>>,
     pending: Vec<Change>,
     can_hold: bool,
+    behind: bool,
+    full: bool,
     /// What was put and deleted since the store is held.
     live: Option<Map<Option<Vec<u8>>>>,
     frozen: Option<Map<Vec<u8>>>,
@@ -81,6 +83,14 @@ impl Rows for MapRows {
             self.live = Some(BTreeMap::new());
         }
         Ok(self.can_hold)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.behind
+    }
+
+    fn is_full(&self) -> bool {
+        self.full
     }
 
     fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
@@ -181,6 +191,27 @@ fn a_key_that_is_put_away_is_read_where_it_is() {
         state.scan_entries(&scan, Timestamp(0), &mut |_, value| scanned.push(value.to_vec())).unwrap();
         assert_eq!(scanned.first().map(Vec::as_slice), expected);
     }
+}
+
+/// A barrier's keys are written in several turns, or at once if the store has no more room; not while it is behind.
+#[test]
+fn what_was_changed_before_a_barrier_is_written_in_turns() {
+    let mut state = CachedState::new(&[], MapRows { can_hold: true, ..MapRows::default() }, &Pool::new(1 << 30));
+    (0..3_000).for_each(|number| use_key(&mut state, number, true));
+    let rows = |state: &CachedState<MapRows>| state.rows.rows.len();
+    state.freeze().unwrap().unwrap();
+    assert_eq!(rows(&state), 1, "the summary");
+    state.rows.behind = true;
+    assert!(state.go_on_freezing().unwrap() && rows(&state) == 1);
+    state.rows.behind = false;
+    assert!(state.go_on_freezing().unwrap());
+    assert_eq!(rows(&state), 1 + 2 * 1_024, "a row for each key, and one for its timer");
+    use_key(&mut state, 0, true);
+    assert!(state.held.is_some(), "there is room");
+    state.rows.full = true;
+    use_key(&mut state, 1, true);
+    assert!(state.held.is_none() && !state.go_on_freezing().unwrap());
+    assert_eq!(state.rows.frozen.take().unwrap().len(), 1 + 2 * 3_000);
 }
 
 #[test]

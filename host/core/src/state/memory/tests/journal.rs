@@ -141,3 +141,35 @@ fn little_state_is_not_recorded() {
     state.restore(KeyGroup(3), writer.finish(), &[Some(0)]).unwrap();
     assert!(state.freeze().unwrap().is_some() && !state.go_on_freezing().unwrap());
 }
+
+/// Much state is recorded in several turns, and handed over in several pieces.
+#[test]
+fn a_record_takes_turns() {
+    let recorder = Recorder::default();
+    let mut state = MemoryState::new(&[state(StateKind::Value, None)]).with_journal(Box::new(recorder.clone()));
+    let mut writer = Writer::default();
+    writer.begin(KeyGroup(3));
+    for key in 0..5_000u32 {
+        writer.key(&key.to_be_bytes());
+        writer.value(0, None, &[7; 100]);
+        writer.timers(&[1], &[]);
+    }
+    let written = writer.finish().to_vec();
+    state.restore(KeyGroup(3), &written, &[Some(0)]).unwrap();
+    state.freeze().unwrap().unwrap();
+    let mut turns = 1;
+    while state.go_on_freezing().unwrap() {
+        turns += 1;
+    }
+    assert_eq!(turns, 3, "two turns of 2,048 keys, and what is left");
+    let pieces = std::mem::take(&mut *recorder.pieces.lock().unwrap());
+    let sizes: Vec<usize> = pieces.iter().map(Piece::bytes).collect();
+    assert!(sizes.len() == 4 && sizes[0] == 0 && sizes[1..3].iter().all(|size| (262_144..262_400).contains(size)), "{sizes:?}");
+    let mut groups = Groups::new();
+    let mut each = |group, bytes: &[u8]| {
+        groups.push((group, bytes.to_vec()));
+        Ok(())
+    };
+    pass_pieces(&pieces, &mut each).unwrap();
+    assert!(groups == [(KeyGroup(3), written)]);
+}
