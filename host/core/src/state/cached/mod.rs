@@ -276,7 +276,7 @@ impl<R: Rows> KeyedState for CachedState<R> {
     fn snapshot(&mut self, into: &mut dyn FnMut(KeyGroup, &[u8])) -> Result<()> {
         self.write_held()?;
         self.write_all()?;
-        pass_groups(&self.rows, 0..u32::from(u16::MAX) + 1, &mut |group, bytes| {
+        pass_groups(&self.rows, 0..u32::MAX, &mut |group, bytes| {
             into(group, bytes);
             Ok(())
         })

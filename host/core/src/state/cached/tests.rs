@@ -219,6 +219,35 @@ fn what_was_changed_before_a_barrier_is_written_in_turns() {
     assert_eq!(state.rows.frozen.take().unwrap().len(), 1 + 2 * 3_000);
 }
 
+/// What had no TTL when it was stored has one from when the state is first used, also where it has been put away meanwhile.
+#[test]
+fn restored_content_is_seen_where_it_is() {
+    let states = [StateDescriptor {
+        name: "n".to_owned(),
+        kind: StateKind::Value,
+        value: TypeTable::of(Type::U8),
+        entry_key: None,
+        ttl: Some(100),
+        ttl_update: TtlUpdate::OnCreateAndWrite,
+    }];
+    let mut state = CachedState::new(&states, MapRows::default(), &Pool::new(0));
+    let mut writer = Writer::default();
+    writer.begin(KeyGroup(0));
+    writer.key(b"k");
+    writer.value(0, None, b"v");
+    writer.timers(&[], &[]);
+    state.restore(KeyGroup(0), writer.finish(), &[Some(0)]).unwrap();
+    assert_eq!(state.away, 1);
+    let mut slots = SlotKeys::default();
+    slots.push(KeyRef { bytes: b"k", hash: hash_key(b"k"), group: KeyGroup(0) });
+    let mut columns = Prefetched::default();
+    for (now, present) in [(1_000, 1), (1_099, 1), (1_100, 0)] {
+        state.prefetch(&slots, Timestamp(now), &mut columns).unwrap();
+        assert_eq!(columns.values[0].present, [present], "at {now}");
+        state.apply(&SlotKeys::default(), &Writes::default(), &TimerOps::default(), Timestamp(now)).unwrap();
+    }
+}
+
 #[test]
 fn of_two_changes_of_a_row_the_later_one_counts() {
     let (mut staged, mut rows) = (Staged::default(), MapRows::default());

@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use tidemill_wit::descriptor::StateKind;
+use tidemill_wit::descriptor::{StateKind, write_op};
 
 use super::state;
 use crate::Result;
 use crate::checkpoint::manifest::FileFormat;
-use crate::key_group::KeyGroup;
+use crate::detector::{KeyRef, Prefetched, SlotKeys};
+use crate::effects::{TimerOps, Writes};
+use crate::key_group::{KeyGroup, hash_key};
 use crate::state::conformance::{Before, conformance};
 use crate::state::layout::{Writer, merge};
 use crate::state::{Frozen, FrozenFile, Journal, KeyedState, MemoryState, Piece, Recording, pass_pieces};
+use crate::time::Timestamp;
 
 type Groups = Vec<(KeyGroup, Vec<u8>)>;
 
@@ -172,4 +175,75 @@ fn a_record_takes_turns() {
     };
     pass_pieces(&pieces, &mut each).unwrap();
     assert!(groups == [(KeyGroup(3), written)]);
+}
+
+fn slots(key: &[u8]) -> SlotKeys {
+    let mut slots = SlotKeys::default();
+    slots.push(KeyRef { bytes: key, hash: hash_key(key), group: KeyGroup(3) });
+    slots
+}
+
+/// Writes some elements or one value to the first state of a key.
+fn write(state: &mut MemoryState, key: &[u8], op: u8, values: &[&[u8]], now: i64) {
+    let mut writes = Writes { op: vec![op; values.len()], state: vec![0; values.len()], slot: vec![0; values.len()], ..Writes::default() };
+    for value in values {
+        writes.entry.push(b"");
+        writes.value.push(value);
+    }
+    state.apply(&slots(key), &writes, &TimerOps::default(), Timestamp(now)).unwrap();
+}
+
+/// The keys of a record that is made now.
+fn recorded(state: &mut MemoryState, recorder: &Recorder) -> Vec<Vec<u8>> {
+    state.freeze().unwrap().unwrap();
+    state.record_up_to(usize::MAX);
+    let pieces = std::mem::take(&mut *recorder.pieces.lock().unwrap());
+    let mut keys: Vec<Vec<u8>> = pieces.iter().flat_map(|piece| piece.iter().map(|(_, _, key, _)| key.to_vec())).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn what_is_only_read_is_not_recorded_again() {
+    for (kind, op, size) in
+        [(StateKind::Value, write_op::PUT, 3), (StateKind::List, write_op::APPEND, 3), (StateKind::Value, write_op::PUT, 9_000)]
+    {
+        for ttl in [None, Some(1_000)] {
+            let recorder = Recorder::default();
+            let mut state = MemoryState::new(&[state(kind, ttl)]).with_journal(Box::new(recorder.clone())).even_if_small();
+            for key in [b"a", b"b"] {
+                write(&mut state, key, op, &[&vec![7; size]], 0);
+            }
+            assert_eq!(recorded(&mut state, &recorder), [b"a", b"b"]);
+            state.prefetch(&slots(b"a"), Timestamp(1), &mut Prefetched::default()).unwrap();
+            // A look at large content may remove some of it.
+            let expected: &[&[u8]] = if size > 5_000 && ttl.is_some() { &[b"a"] } else { &[] };
+            assert_eq!(recorded(&mut state, &recorder), expected, "{kind:?}, {size} bytes, TTL {ttl:?}");
+            write(&mut state, b"b", op, &[b"new"], 2);
+            assert_eq!(recorded(&mut state, &recorder), [b"b"]);
+        }
+    }
+}
+
+/// A look at a large list removes what has expired, which a record under way still has.
+#[test]
+fn what_a_look_removes_is_recorded_before() {
+    let recorder = Recorder::default();
+    let mut state = MemoryState::new(&[state(StateKind::List, Some(100))]).with_journal(Box::new(recorder.clone())).even_if_small();
+    let elements = [&[7; 50][..]; 200];
+    write(&mut state, b"k", write_op::APPEND, &elements, 0);
+    write(&mut state, b"k", write_op::APPEND, &elements[..100], 60);
+    let before = content(&mut state);
+    state.freeze().unwrap().unwrap();
+    state.prefetch(&slots(b"k"), Timestamp(120), &mut Prefetched::default()).unwrap();
+    assert!(content(&mut state) != before, "what has expired is gone");
+    state.record_up_to(usize::MAX);
+    let pieces = std::mem::take(&mut *recorder.pieces.lock().unwrap());
+    let mut groups = Groups::new();
+    let mut each = |group, bytes: &[u8]| {
+        groups.push((group, bytes.to_vec()));
+        Ok(())
+    };
+    pass_pieces(&pieces, &mut each).unwrap();
+    assert!(groups == before);
 }
