@@ -1,8 +1,9 @@
 //! Keys are put away, and rows of keys that have vanished go.
 
 use super::CachedState;
-use super::note::{MOST_USES, Note};
+use super::note::Note;
 use super::rows::{Layer, Rows, Space, key_row};
+use crate::state::KeyedState;
 use crate::{Error, Result};
 
 /// How many bytes stand before a row's content.
@@ -58,10 +59,7 @@ impl<R: Rows> CachedState<R> {
 
     /// Puts keys away, those first that were not used lately, until the memory suffices.
     pub(super) fn put_away(&mut self) -> Result<()> {
-        // So often round that the last pass finds none in use.
-        let mut left = u64::from(self.memory.places()) * (u64::from(MOST_USES) + 1);
-        while self.share.is_over() && left > 0 {
-            left -= 1;
+        while self.share.is_over() && self.memory.key_count() > 0 {
             let id = self.hand;
             self.hand = if id + 1 < self.memory.places() { id + 1 } else { 0 };
             if self.memory.key_at(id).is_none() {
@@ -72,10 +70,9 @@ impl<R: Rows> CachedState<R> {
                 note.uses = fewer;
                 continue;
             }
-            let stored = note.stored;
             self.memory.keep(id);
             self.write_recorded()?;
-            if self.memory.is_changed(id) || !stored {
+            if self.memory.is_changed(id) {
                 self.write(id);
             }
             self.unload(id);

@@ -102,7 +102,7 @@ impl Rows for MapRows {
         let seen = self.seen();
         self.frozen = Some(std::mem::replace(&mut self.rows, seen));
         self.live = None;
-        Ok(Some(Box::new(Nothing)))
+        Ok(Some(Box::new(Marked)))
     }
 
     fn scan(&self, space: Space, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
@@ -117,19 +117,20 @@ impl Rows for MapRows {
     }
 }
 
-struct Nothing;
+/// Tells that it was asked.
+struct Marked;
 
-impl Frozen for Nothing {
+impl Frozen for Marked {
     fn format(&self) -> FileFormat {
         FileFormat::Database
     }
 
     fn files(&mut self) -> Result<Vec<FrozenFile>> {
-        Ok(Vec::new())
+        Ok(vec![FrozenFile { name: "file".to_owned(), path: "/".into(), content: None }])
     }
 
-    fn groups(&mut self, _: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
-        Ok(())
+    fn groups(&mut self, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
+        each(KeyGroup(7), b"group")
     }
 }
 
@@ -204,7 +205,8 @@ fn what_was_changed_before_a_barrier_is_written_in_turns() {
     let mut state = CachedState::new(&[], MapRows { can_hold: true, ..MapRows::default() }, &Pool::new(1 << 30));
     (0..3_000).for_each(|number| use_key(&mut state, number, true));
     let rows = |state: &CachedState<MapRows>| state.rows.rows.len();
-    state.freeze().unwrap().unwrap();
+    let mut frozen = state.freeze().unwrap().unwrap();
+    assert!(frozen.files().unwrap_err().to_string().contains("was given up"), "it is not there yet");
     assert_eq!(rows(&state), 1, "the summary");
     state.rows.behind = true;
     assert!(state.go_on_freezing().unwrap() && rows(&state) == 1);
@@ -217,6 +219,14 @@ fn what_was_changed_before_a_barrier_is_written_in_turns() {
     use_key(&mut state, 1, true);
     assert!(state.held.is_none() && !state.go_on_freezing().unwrap());
     assert_eq!(state.rows.frozen.take().unwrap().len(), 1 + 2 * 3_000);
+    assert_eq!(frozen.files().unwrap()[0].name, "file");
+    let mut groups = Vec::new();
+    let mut each = |group, bytes: &[u8]| {
+        groups.push((group, bytes.to_vec()));
+        Ok(())
+    };
+    frozen.groups(&mut each).unwrap();
+    assert_eq!(groups, [(KeyGroup(7), b"group".to_vec())]);
 }
 
 /// What had no TTL when it was stored has one from when the state is first used, also where it has been put away meanwhile.
@@ -245,6 +255,20 @@ fn restored_content_is_seen_where_it_is() {
         state.prefetch(&slots, Timestamp(now), &mut columns).unwrap();
         assert_eq!(columns.values[0].present, [present], "at {now}");
         state.apply(&SlotKeys::default(), &Writes::default(), &TimerOps::default(), Timestamp(now)).unwrap();
+    }
+}
+
+/// The clock hand goes round: of keys that are used once, the oldest go first.
+#[test]
+fn keys_that_are_used_once_go_in_turn() {
+    let mut sizes = CachedState::new(&[], MapRows::default(), &Pool::new(1 << 30));
+    use_key(&mut sizes, 0, true);
+    let room = 3 * sizes.memory.size(0) + 1;
+    let mut state = CachedState::new(&[], MapRows::default(), &Pool::new(room));
+    for number in 0..20 {
+        use_key(&mut state, number, true);
+        let in_use: Vec<u32> = (0..=number).filter(|number| is_in_use(&state, *number)).collect();
+        assert_eq!(in_use, (number.saturating_sub(2)..=number).collect::<Vec<_>>());
     }
 }
 

@@ -114,6 +114,15 @@ pub(super) fn changed_states(open: Open<'_>) {
     assert_eq!(new.entries(b"k", 0), [pair("a", "1")]);
     assert_eq!(new.state.key_count(), 1, "a key of which nothing is left is none");
 
+    // Two states of one kind change places.
+    let values = || [state(StateKind::Value, None), state(StateKind::Value, None)];
+    let mut old = Rig::new(open(&values()));
+    old.apply(&[b"k"], &Batch::default().put(0, 0, b"first").put(0, 1, b"second"));
+    let both = old.snapshot();
+    let mut new = Rig::new(open(&values()));
+    new.restore(&both, &[Some(1), Some(0)]);
+    assert_eq!((new.value(b"k", 0), new.value(b"k", 1)), (Some(b"second".to_vec()), Some(b"first".to_vec())));
+
     for states in [&[Some(0), None, Some(0)][..], &[Some(2), None], &[Some(9), None, Some(0)]] {
         let mut wrong = Rig::new(open(&[state(StateKind::Map, None), state(StateKind::Value, None), state(StateKind::Value, None)]));
         let refused = snapshot.iter().find_map(|(group, bytes)| wrong.state.restore(*group, bytes, states).err());
