@@ -62,3 +62,29 @@ impl Drop for Share {
         self.pool.0.members.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Pool;
+
+    #[test]
+    fn those_with_more_than_an_equal_part_give_back() {
+        let pool = Pool::new(100);
+        let (mut a, mut b) = (pool.join(), pool.join());
+        let mut set = |a_bytes: (usize, usize), b_bytes: (usize, usize)| {
+            a.change(a_bytes.0, a_bytes.1);
+            b.change(b_bytes.0, b_bytes.1);
+            (a.is_over(), b.is_over())
+        };
+        assert_eq!(set((0, 80), (0, 20)), (false, false), "all is used");
+        assert_eq!(set((80, 80), (20, 30)), (true, false), "more than all");
+        assert_eq!(set((80, 60), (30, 30)), (false, false));
+        assert_eq!(set((60, 50), (30, 60)), (false, true), "just an equal part is not too much");
+        assert_eq!(set((50, 20), (60, 80)), (false, false));
+        drop(b);
+        a.change(20, 100);
+        assert!(!a.is_over(), "what the other had is free");
+        a.change(100, 101);
+        assert!(a.is_over());
+    }
+}

@@ -71,27 +71,19 @@ pub trait Rows: Send {
     ///
     /// # Errors
     /// The store cannot be written.
-    fn hold(&mut self) -> Result<bool> {
-        Ok(false)
-    }
+    fn hold(&mut self) -> Result<bool>;
 
     /// Whether it is better not to put more for now: what was put is still being written to disk, and takes memory meanwhile.
-    fn is_behind(&self) -> bool {
-        false
-    }
+    fn is_behind(&self) -> bool;
 
     /// Whether the store is to be frozen before more is put: there is no more room.
-    fn is_full(&self) -> bool {
-        false
-    }
+    fn is_full(&self) -> bool;
 
     /// The rows of a store that is held, as files. They may be made while more is put, which is not in them. `None` if it is not held.
     ///
     /// # Errors
     /// The store cannot be written.
-    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>> {
-        Ok(None)
-    }
+    fn freeze(&mut self) -> Result<Option<Box<dyn Frozen>>>;
 
     /// Passes the rows from `from` (inclusive) on, until `each` returns false.
     ///

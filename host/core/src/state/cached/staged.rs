@@ -65,3 +65,17 @@ impl Staged {
         self.changes.push(Change { layer, space, start, key, value: value.map(|_| self.bytes.len()) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Layer, Space, Staged};
+
+    #[test]
+    fn it_is_full_beyond_a_quarter_of_a_mebibyte() {
+        let mut staged = Staged::default();
+        staged.put(Layer::Live, Space::Keys, &[1; 144], &[2; 262_000]);
+        assert!(!staged.is_full());
+        staged.delete(Layer::Live, Space::Keys, &[1]);
+        assert!(staged.is_full());
+    }
+}

@@ -70,7 +70,7 @@ impl<R: Rows> CachedState<R> {
 
     /// Looks at the next rows after `after`, which moves on. Returns the keys put away that `wanted` takes, by when something of them
     /// expires, and whether these were the last.
-    fn next_away(&self, after: &mut Vec<u8>, wanted: impl Fn(i64) -> bool) -> Result<(SlotKeys, bool)> {
+    pub(super) fn next_away(&self, after: &mut Vec<u8>, wanted: impl Fn(i64) -> bool) -> Result<(SlotKeys, bool)> {
         let (mut keys, mut seen, mut outcome) = (SlotKeys::default(), 0, Ok(()));
         // The least key above: none lies between.
         let mut from = after.clone();

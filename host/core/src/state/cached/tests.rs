@@ -7,7 +7,7 @@ use tidemill_wit::schema::{Type, TypeTable};
 
 use super::rows::{key_of, key_row, timer_row};
 use super::staged::Staged;
-use super::{CachedState, Layer, Pool, Rows, Space};
+use super::{CachedState, Layer, Pool, Rows, Space, can_go_on, pass_groups};
 use crate::Result;
 use crate::checkpoint::manifest::FileFormat;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
@@ -15,7 +15,7 @@ use crate::effects::{TimerOps, Writes};
 use crate::key_group::{KeyGroup, hash_key};
 use crate::state::conformance::{Before, conformance};
 use crate::state::layout::{Item, Reader, Writer};
-use crate::state::{Frozen, FrozenFile, KeyedState, Scan};
+use crate::state::{DueTimers, Frozen, FrozenFile, KeyedState, Scan};
 use crate::time::{Domain, Timestamp};
 
 type Map<T> = BTreeMap<(Space, Vec<u8>), T>;
@@ -272,6 +272,54 @@ fn keys_that_are_used_once_go_in_turn() {
     }
 }
 
+/// Keys that are put away are looked at some at a time, each once, but for those in use.
+#[test]
+fn a_step_of_the_sweep_is_bounded() {
+    let pool = Pool::new(0);
+    let mut state = CachedState::new(&[], MapRows::default(), &pool);
+    (0..512).for_each(|number| use_key(&mut state, number, true));
+    use_key(&mut state, 300, false);
+    let (mut after, mut steps) = (Vec::new(), Vec::new());
+    loop {
+        let (keys, ended) = state.next_away(&mut after, |_| true).unwrap();
+        steps.push(keys.len());
+        if ended {
+            break;
+        }
+    }
+    assert_eq!(steps, [256, 255, 0], "one is in use");
+    assert_eq!(state.next_away(&mut Vec::new(), |_| false).unwrap().0.len(), 0);
+}
+
+/// As many keys come into use as their timers can fire in one call, and one more.
+#[test]
+fn due_timers_bring_few_keys() {
+    let mut state = CachedState::new(&[], MapRows::default(), &Pool::new(0));
+    (0..100).for_each(|number| use_key(&mut state, number, true));
+    assert_eq!(state.away, 100);
+    let mut due = DueTimers::default();
+    state.due_timers(Domain::Event, Timestamp(1_000), 5, &mut due).unwrap();
+    assert_eq!((due.timestamp.len(), state.memory.key_count()), (5, 6));
+}
+
+#[test]
+fn groups_of_a_range_are_passed_on() {
+    let mut state = CachedState::new(&[], MapRows::default(), &Pool::new(0));
+    for group in [3, 4, 5, 6] {
+        let mut slots = SlotKeys::default();
+        slots.push(KeyRef { bytes: b"k", hash: hash_key(b"k"), group: KeyGroup(group) });
+        let timers = TimerOps { op: vec![timer_op::REGISTER], domain: vec![0], slot: vec![0], timestamp: vec![1] };
+        state.apply(&slots, &Writes::default(), &timers, Timestamp(0)).unwrap();
+    }
+    let mut passed = Vec::new();
+    let mut each = |group, _: &[u8]| {
+        passed.push(group);
+        Ok(())
+    };
+    pass_groups(&state.rows, 4..6, &mut each).unwrap();
+    assert_eq!(passed, [KeyGroup(4), KeyGroup(5)]);
+}
+
 #[test]
 fn of_two_changes_of_a_row_the_later_one_counts() {
     let (mut staged, mut rows) = (Staged::default(), MapRows::default());
@@ -407,7 +455,9 @@ fn rows_of_other_states_are_not_gone_on_with() {
     let goes_on = |then: &[(StateKind, Option<i64>)], now: &[(StateKind, Option<i64>)]| {
         let mut state = CachedState::new(&declared(then), MapRows::default(), &pool);
         state.freeze().unwrap();
-        CachedState::go_on(&declared(now), state.rows, &pool).unwrap().is_some()
+        let can = can_go_on(&declared(now), &state.rows).unwrap();
+        assert_eq!(CachedState::go_on(&declared(now), state.rows, &pool).unwrap().is_some(), can);
+        can
     };
     assert!(goes_on(&[value, list], &[value, list]) && goes_on(&[value], &[value, list]), "a new state at the end has no content");
     for now in [&[list][..], &[list, value], &[(StateKind::Value, None), list], &[(StateKind::Value, Some(6)), list], &[]] {
