@@ -1,6 +1,6 @@
 mod journal;
 
-use tidemill_wit::descriptor::{StateDescriptor, StateKind, write_op};
+use tidemill_wit::descriptor::{StateDescriptor, StateKind, timer_op, write_op};
 
 use super::MemoryState;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
@@ -71,4 +71,35 @@ fn expiry_reaches_the_end_of_a_large_map() {
     let before = size(&mut memory);
     (0..12).for_each(|_| memory.expire(Timestamp(100)).unwrap());
     assert!(size(&mut memory) < before * 6 / 10, "{} of {before} bytes are left", size(&mut memory));
+}
+
+/// What a key is taken to cost grows with what it holds, in its block or elsewhere.
+#[test]
+fn a_key_costs_what_it_holds() {
+    let mut memory = MemoryState::new(&[state(StateKind::Value, None), state(StateKind::Map, None)]);
+    let mut slots = SlotKeys::default();
+    slots.push(KeyRef { bytes: b"k", hash: hash_key(b"k"), group: KeyGroup(0) });
+    let mut size = |op, state, value: &[u8], timer: Option<i64>| {
+        let mut writes = Writes { op: vec![op], state: vec![state], slot: vec![0], ..Writes::default() };
+        writes.entry.push(b"entry");
+        writes.value.push(value);
+        let mut timers = TimerOps::default();
+        if let Some(time) = timer {
+            timers.op.push(timer_op::REGISTER);
+            timers.domain.push(0);
+            timers.slot.push(0);
+            timers.timestamp.push(time);
+        }
+        memory.apply(&slots, &writes, &timers, Timestamp(0)).unwrap();
+        let id = memory.find(slots.get(0)).unwrap();
+        memory.size(id)
+    };
+    let small = size(write_op::PUT, 0, b"v", None);
+    assert!((150..300).contains(&small), "{small}");
+    let larger = size(write_op::PUT, 0, &[7; 2_000], None);
+    assert!((small + 1_900..small + 2_600).contains(&larger), "{larger}");
+    let timed = size(write_op::PUT, 0, &[7; 2_000], Some(5));
+    assert_eq!(timed, larger + 40);
+    let elsewhere = size(write_op::PUT_ENTRY, 1, &[7; 20_000], None);
+    assert!((timed + 20_000..timed + 20_600).contains(&elsewhere), "{elsewhere}");
 }
