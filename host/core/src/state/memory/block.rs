@@ -243,3 +243,25 @@ fn reserve(bytes: &mut Vec<u8>, more: usize) {
         bytes.reserve_exact(room - bytes.len());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Block;
+
+    #[test]
+    fn a_block_takes_what_its_cells_need() {
+        let mut block = Block::new(b"key", 2);
+        let mut sizes = [0usize; 2];
+        for (round, (state, size)) in [(0, 5), (1, 300), (0, 900), (1, 0), (0, 900), (1, 40), (0, 1), (0, 0)].into_iter().enumerate() {
+            let cell = block.cell(state);
+            block.edit(cell, 0..cell.size, size, 1).fill(7);
+            sizes[state] = size;
+            let needed = 4 + 3 + 2 * 4 + sizes[0] + sizes[1];
+            assert_eq!(block.0.len(), needed, "round {round}");
+            assert_eq!([block.cell(0).size, block.cell(1).size], sizes);
+            // An eighth more than is needed, in steps of 16 bytes, and 8 for the allocator's own.
+            let allocated = [56, 376, 1_384][round.min(2)];
+            assert_eq!(block.bytes(), allocated, "round {round}: {needed} bytes are needed");
+        }
+    }
+}

@@ -6,8 +6,8 @@ use super::MemoryState;
 use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
 use crate::key_group::{KeyGroup, hash_key};
-use crate::state::KeyedState;
 use crate::state::conformance::conformance;
+use crate::state::{KeyedState, Scan};
 use crate::time::Timestamp;
 
 /// Keys, as big-endian numbers, whose hashes share their lower half.
@@ -102,4 +102,67 @@ fn a_key_costs_what_it_holds() {
     assert_eq!(timed, larger + 40);
     let elsewhere = size(write_op::PUT_ENTRY, 1, &[7; 20_000], None);
     assert!((timed + 20_000..timed + 20_600).contains(&elsewhere), "{elsewhere}");
+}
+
+fn one_key() -> SlotKeys {
+    let mut slots = SlotKeys::default();
+    slots.push(KeyRef { bytes: b"k", hash: hash_key(b"k"), group: KeyGroup(0) });
+    slots
+}
+
+/// Does the same with some values, to the first state of a key; map entries have big-endian numbers as keys.
+fn write(memory: &mut MemoryState, op: u8, values: &[&[u8]], now: i64) {
+    let mut writes = Writes { op: vec![op; values.len()], state: vec![0; values.len()], slot: vec![0; values.len()], ..Writes::default() };
+    for (number, value) in (0u32..).zip(values) {
+        writes.entry.push(
+            if op == write_op::PUT_ENTRY { number.to_be_bytes() } else { [0; 4] }.get(..if op == write_op::TOUCH { 0 } else { 4 }).unwrap(),
+        );
+        writes.value.push(value);
+    }
+    memory.apply(&one_key(), &writes, &TimerOps::default(), Timestamp(now)).unwrap();
+}
+
+/// Large values lie outside of the blocks, and come back when they have half the size at which they went.
+#[test]
+fn values_lie_where_they_fit() {
+    let mut memory = MemoryState::new(&[state(StateKind::Value, None)]);
+    for (size, outside) in [(9_000, 1), (8_000, 1), (2_049, 1), (2_048, 0), (4_096, 0), (4_097, 1), (4_096, 1), (10, 0)] {
+        write(&mut memory, write_op::PUT, &[&vec![7; size]], 0);
+        assert_eq!(memory.larges.len(), outside, "{size} bytes");
+    }
+}
+
+/// Lists and maps lie in the block up to a number of bytes, those of map keys counted.
+#[test]
+fn entries_lie_where_they_fit() {
+    let cases = [(StateKind::List, write_op::APPEND, 41, 40), (StateKind::Map, write_op::PUT_ENTRY, 40, 39)];
+    for (kind, op, small, smaller) in cases {
+        for ttl in [None, Some(1_000)] {
+            for (count, outside) in [(smaller, 0), (small, usize::from(kind == StateKind::Map)), (42, 1)] {
+                let mut memory = MemoryState::new(&[state(kind, ttl)]);
+                write(&mut memory, op, &vec![&[7; 99][..]; count], 0);
+                assert_eq!(memory.larges.len(), outside, "{kind:?}, {count} entries, TTL {ttl:?}");
+            }
+        }
+    }
+}
+
+/// A look at a large list renews what lives, and nothing else.
+#[test]
+fn a_large_list_is_renewed_as_a_whole() {
+    let mut declared = state(StateKind::List, Some(100));
+    declared.ttl_update = tidemill_wit::descriptor::TtlUpdate::OnReadAndWrite;
+    let mut memory = MemoryState::new(&[declared]);
+    write(&mut memory, write_op::APPEND, &[&[7; 50][..]; 200], 0);
+    assert_eq!(memory.larges.len(), 1);
+    let live = |memory: &MemoryState, now| {
+        let slots = one_key();
+        let (mut count, scan) = (0, Scan { key: slots.get(0), state: 0, after: None, limit: 1_000 });
+        memory.scan_entries(&scan, Timestamp(now), &mut |_, _| count += 1).unwrap();
+        count
+    };
+    write(&mut memory, write_op::TOUCH, &[b""], 60);
+    assert_eq!((live(&memory, 120), live(&memory, 160)), (200, 0));
+    write(&mut memory, write_op::TOUCH, &[b""], 170);
+    assert_eq!(live(&memory, 180), 0, "what has expired is not renewed");
 }
