@@ -147,6 +147,44 @@ fn entries_lie_where_they_fit() {
     }
 }
 
+/// Just as many and as large as may lie in the block do, and an entry that replaces another is not counted twice.
+#[test]
+fn the_limits_of_a_block_are_exact() {
+    for (count, size, outside) in [(32, 128, 0), (32, 129, 1), (64, 8, 0), (65, 8, 1)] {
+        let mut memory = MemoryState::new(&[state(StateKind::List, None)]);
+        write(&mut memory, write_op::APPEND, &vec![&vec![7; size][..]; count], 0);
+        assert_eq!(memory.larges.len(), outside, "{count} elements of {size} bytes");
+    }
+    let mut memory = MemoryState::new(&[state(StateKind::Map, None)]);
+    for _ in 0..2 {
+        write(&mut memory, write_op::PUT_ENTRY, &[&[7; 99][..]; 39], 0);
+        assert_eq!(memory.larges.len(), 0);
+    }
+}
+
+/// A large value stays until it expires, and a look at a large map removes what has expired of it.
+#[test]
+fn large_content_expires() {
+    let mut memory = MemoryState::new(&[state(StateKind::Value, Some(100))]);
+    write(&mut memory, write_op::PUT, &[&[7; 9_000]], 0);
+    for (now, keys) in [(50, 1), (99, 1), (100, 0)] {
+        (0..3).for_each(|_| memory.expire(Timestamp(now)).unwrap());
+        assert_eq!((memory.key_count(), memory.larges.len()), (keys, usize::try_from(keys).unwrap()), "at {now}");
+    }
+    let mut memory = MemoryState::new(&[state(StateKind::Map, Some(100))]);
+    write(&mut memory, write_op::PUT_ENTRY, &[&[7; 50][..]; 300], 60);
+    // The first ones are older.
+    write(&mut memory, write_op::PUT_ENTRY, &[&[7; 50][..]; 200], 0);
+    let size = |memory: &mut MemoryState| {
+        let mut size = 0;
+        memory.snapshot(&mut |_, bytes| size = bytes.len()).unwrap();
+        size
+    };
+    let before = size(&mut memory);
+    memory.prefetch(&one_key(), Timestamp(120), &mut Prefetched::default()).unwrap();
+    assert!(size(&mut memory) < before / 2);
+}
+
 /// A look at a large list renews what lives, and nothing else.
 #[test]
 fn a_large_list_is_renewed_as_a_whole() {
