@@ -7,6 +7,7 @@ use crate::detector::{KeyRef, Prefetched, SlotKeys};
 use crate::effects::{TimerOps, Writes};
 use crate::key_group::{KeyGroup, hash_key};
 use crate::state::conformance::conformance;
+use crate::state::layout::Writer;
 use crate::state::{KeyedState, Scan};
 use crate::time::Timestamp;
 
@@ -183,6 +184,26 @@ fn large_content_expires() {
     let before = size(&mut memory);
     memory.prefetch(&one_key(), Timestamp(120), &mut Prefetched::default()).unwrap();
     assert!(size(&mut memory) < before / 2);
+}
+
+/// Restored content is stamped when it is first seen, where there is any and its state has a TTL.
+#[test]
+fn only_content_under_a_ttl_is_stamped() {
+    let ttls = [Some(100), None, Some(100)];
+    let mut memory = MemoryState::new(&ttls.map(|ttl| state(StateKind::Value, ttl)));
+    let mut writer = Writer::default();
+    writer.begin(KeyGroup(0));
+    writer.key(b"k");
+    writer.value(0, None, b"first");
+    writer.value(1, None, b"a second value");
+    writer.timers(&[], &[]);
+    memory.restore(KeyGroup(0), writer.finish(), &[Some(0), Some(1), Some(2)]).unwrap();
+    let mut columns = Prefetched::default();
+    for (now, present) in [(50, [1, 1, 0]), (149, [1, 1, 0]), (150, [0, 1, 0])] {
+        memory.prefetch(&one_key(), Timestamp(now), &mut columns).unwrap();
+        assert_eq!([0, 1, 2].map(|column: usize| columns.values[column].present[0]), present, "at {now}");
+        assert_eq!(columns.values[1].items.get(0), b"a second value");
+    }
 }
 
 /// A look at a large list renews what lives, and nothing else.
