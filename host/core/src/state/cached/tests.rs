@@ -251,7 +251,8 @@ fn restored_content_is_seen_where_it_is() {
     let mut slots = SlotKeys::default();
     slots.push(KeyRef { bytes: b"k", hash: hash_key(b"k"), group: KeyGroup(0) });
     let mut columns = Prefetched::default();
-    for (now, present) in [(1_000, 1), (1_099, 1), (1_100, 0)] {
+    state.apply(&SlotKeys::default(), &Writes::default(), &TimerOps::default(), Timestamp(1_000)).unwrap();
+    for (now, present) in [(1_099, 1), (1_100, 0)] {
         state.prefetch(&slots, Timestamp(now), &mut columns).unwrap();
         assert_eq!(columns.values[0].present, [present], "at {now}");
         state.apply(&SlotKeys::default(), &Writes::default(), &TimerOps::default(), Timestamp(now)).unwrap();

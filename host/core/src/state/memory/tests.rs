@@ -168,7 +168,8 @@ fn the_limits_of_a_block_are_exact() {
 fn large_content_expires() {
     let mut memory = MemoryState::new(&[state(StateKind::Value, Some(100))]);
     write(&mut memory, write_op::PUT, &[&[7; 9_000]], 0);
-    for (now, keys) in [(50, 1), (99, 1), (100, 0)] {
+    write(&mut memory, write_op::PUT, &[&[7; 9_000]], 60);
+    for (now, keys) in [(50, 1), (100, 1), (159, 1), (170, 0)] {
         (0..3).for_each(|_| memory.expire(Timestamp(now)).unwrap());
         assert_eq!((memory.key_count(), memory.larges.len()), (keys, usize::try_from(keys).unwrap()), "at {now}");
     }
