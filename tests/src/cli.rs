@@ -216,6 +216,20 @@ impl Workplace {
         Ended { status: status.expect("an end"), stdout: read("stdout.log"), stderr: read("stderr.log") }
     }
 
+    /// Polls until something is so.
+    ///
+    /// # Panics
+    /// It does not become so within [`PATIENCE`]; what the program has said is shown.
+    #[expect(clippy::disallowed_methods, reason = "a limit for a test that hangs")]
+    pub fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !is_so() {
+            let said = || fs::read_to_string(self.path("stderr.log")).unwrap_or_default();
+            assert!(begin.elapsed() < PATIENCE, "waited too long until {what}: {}", said());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// The lines that are visible in an output folder: of files whose names do not begin with a dot.
     #[must_use]
     pub fn visible(&self, folder: &str) -> Vec<Value> {
@@ -255,19 +269,6 @@ impl Workplace {
             .output()
             .expect("the oracle");
         assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-/// Polls until something is so.
-///
-/// # Panics
-/// It does not become so within [`PATIENCE`].
-#[expect(clippy::disallowed_methods, reason = "a limit for a test that hangs")]
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "waited too long until {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

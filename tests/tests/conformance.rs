@@ -180,7 +180,7 @@ fn c6_checkpoints_are_kept_or_deleted_as_the_spec_says_and_always_kept_after_a_f
         let place = Workplace::picky(", follow: true");
         place.write("in/a.jsonl", records(&["pass"; 5]));
         let child = place.start(&["run", "job.yaml", "--set", &on_cancel]);
-        tidemill_tests::cli::wait_until("the output is committed", || place.visible("out/main").len() == 5);
+        place.wait_until("the output is committed", || place.visible("out/main").len() == 5);
         tidemill_tests::cli::signal(&child, "-INT");
         place.finish(child).expect(0, &["stopped"]);
         assert_eq!(kept(&place), expected, "{on_cancel}");
@@ -188,7 +188,7 @@ fn c6_checkpoints_are_kept_or_deleted_as_the_spec_says_and_always_kept_after_a_f
         let place = Workplace::picky(", follow: true");
         place.write("in/a.jsonl", records(&["pass"; 5]));
         let child = place.start(&["run", "job.yaml", "--set", &on_finish, "--set", &on_cancel, "--set", "restart={strategy: none}"]);
-        tidemill_tests::cli::wait_until("the output is committed", || place.visible("out/main").len() == 5);
+        place.wait_until("the output is committed", || place.visible("out/main").len() == 5);
         place.write("in/b.jsonl", records(&["fatal"]));
         place.finish(child).expect(1, &["asked for the end"]);
         assert!(kept(&place), "{policy}");

@@ -5,7 +5,7 @@
 use std::fs;
 use std::process::Command;
 
-use tidemill_tests::cli::{Workplace, wait_until};
+use tidemill_tests::cli::Workplace;
 use tidemill_tests::small_disk::SmallDisk;
 
 const SLOW: &str = "sources.pos-baskets.max_rate=8000";
@@ -27,7 +27,7 @@ fn a_job_restarts_until_its_files_may_grow() {
     let place = Workplace::larkspur();
     let delays = ["--set", "restart.initial=100ms", "--set", "restart.max=200ms"];
     let child = place.start_limited(256, &[&["run", "job.yaml", "--set", SLOW], &delays[..]].concat());
-    wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("the job failed and restarts"));
+    place.wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("the job failed and restarts"));
     let raised = Command::new("prlimit").args(["--pid", &child.id().to_string(), "--fsize=unlimited"]).status().unwrap();
     assert!(raised.success());
     place.finish(child).expect(0, &["File too large", "finished"]);
@@ -40,7 +40,7 @@ fn a_full_disk_stops_the_job_with_an_error_and_space_lets_it_go_on() {
         let place = Workplace::larkspur();
         let Some(disk) = SmallDisk::mount(&place, full, "12m") else { return };
         let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", "restart.strategy=none"]);
-        wait_until("something is committed", || !place.visible("out/alerts").is_empty());
+        place.wait_until("something is committed", || !place.visible("out/alerts").is_empty());
         disk.fill();
         let ended = place.finish(child);
         ended.expect(1, &["No space left on device", full]);
@@ -58,9 +58,9 @@ fn goes_on_when_space_is_free(full: &str, options: &[&str], said: &str) {
     let place = Workplace::larkspur();
     let Some(disk) = SmallDisk::mount(&place, full, "12m") else { return };
     let child = place.start(&[&["run", "job.yaml", "--set", SLOW], options].concat());
-    wait_until("something is committed", || !place.visible("out/alerts").is_empty());
+    place.wait_until("something is committed", || !place.visible("out/alerts").is_empty());
     disk.fill();
-    wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains(said));
+    place.wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains(said));
     disk.free();
     place.finish(child).expect(0, &["No space left on device", "finished"]);
     place.check_with_oracle();
@@ -84,7 +84,9 @@ fn a_job_may_tolerate_failed_checkpoints_and_commits_their_output_later() {
 fn damaged_checkpoints_are_refused_by_name_and_a_backup_helps() {
     let place = Workplace::larkspur();
     let child = place.start(&["run", "job.yaml", "--set", SLOW]);
-    wait_until("checkpoints complete", || place.names(CHECKPOINTS).iter().any(|name| name.starts_with("chk-") && name.as_str() > "chk-3"));
+    place.wait_until("checkpoints complete", || {
+        place.names(CHECKPOINTS).iter().any(|name| name.starts_with("chk-") && name.as_str() > "chk-3")
+    });
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     place.finish(child).expect(0, &["stopped"]);
     let newest = place.names(CHECKPOINTS).into_iter().find(|name| name.starts_with("chk-")).unwrap();

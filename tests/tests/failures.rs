@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidemill_tests::cli::{Workplace, records, signal, wait_until};
+use tidemill_tests::cli::{Workplace, records, signal};
 
 fn passed(place: &Workplace) -> Vec<Value> {
     let mut passed = place.visible("out/main");
@@ -21,7 +21,7 @@ fn append(place: &Workplace, lines: &str, line: usize) {
 }
 
 fn wait_for_log(place: &Workplace, text: &str) {
-    wait_until(&format!("the log says {text:?}"), || fs::read_to_string(place.path("stderr.log")).unwrap().contains(text));
+    place.wait_until(&format!("the log says {text:?}"), || fs::read_to_string(place.path("stderr.log")).unwrap().contains(text));
 }
 
 #[test]
@@ -29,16 +29,16 @@ fn a_job_restarts_until_the_cause_of_its_failure_is_gone() {
     let place = Workplace::picky(", follow: true");
     place.write("in/a.jsonl", records(&["pass"]));
     let child = place.start(&["run", "job.yaml"]);
-    wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
+    place.wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
     fs::rename(place.path("out/main"), place.path("out/kept")).unwrap();
     place.write("out/main", "a file where a folder should be");
     append(&place, &records(&["pass", "pass"]), 1);
     // What a job finds when it starts would end it, had it not run before.
     let restarts = || fs::read_to_string(place.path("stderr.log")).unwrap().matches("the job failed and restarts").count();
-    wait_until("the job restarts again and again", || restarts() > 5);
+    place.wait_until("the job restarts again and again", || restarts() > 5);
     fs::remove_file(place.path("out/main")).unwrap();
     fs::rename(place.path("out/kept"), place.path("out/main")).unwrap();
-    wait_until("the second record is out", || passed(&place) == [json!(0), json!(1)]);
+    place.wait_until("the second record is out", || passed(&place) == [json!(0), json!(1)]);
     signal(&child, "-INT");
     place.finish(child).expect(0, &["out/main", "delay_ms", "stopped"]);
 }
@@ -61,13 +61,13 @@ fn an_input_that_cannot_be_listed_for_a_while_is_waited_for() {
     let place = Workplace::picky(", follow: true");
     place.write("in/a.jsonl", records(&["pass"]));
     let child = place.start(&["run", "job.yaml"]);
-    wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
+    place.wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
     std::os::unix::fs::symlink("loop.jsonl", place.path("in/loop.jsonl")).unwrap();
     let restarts = || fs::read_to_string(place.path("stderr.log")).unwrap().matches("the job failed and restarts").count();
-    wait_until("the job restarts again and again", || restarts() > 5);
+    place.wait_until("the job restarts again and again", || restarts() > 5);
     fs::remove_file(place.path("in/loop.jsonl")).unwrap();
     append(&place, &records(&["pass", "pass"]), 1);
-    wait_until("the second record is out", || passed(&place) == [json!(0), json!(1)]);
+    place.wait_until("the second record is out", || passed(&place) == [json!(0), json!(1)]);
     signal(&child, "-INT");
     place.finish(child).expect(0, &["in/loop.jsonl", "stopped"]);
 }
@@ -77,7 +77,7 @@ fn a_second_ctrl_c_ends_a_job_that_cannot_reach_a_checkpoint_and_nothing_is_lost
     let place = Workplace::picky(", follow: true");
     place.write("in/a.jsonl", records(&["pass"]));
     let child = place.start(&["run", "job.yaml", "--set", "operators.picky.limits.deadline=1h"]);
-    wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
+    place.wait_until("the first record is out", || place.visible("out/main") == [json!(0)]);
     // The component now loops for an hour, so that no barrier can pass it.
     append(&place, &records(&["pass", "loop"]), 1);
     wait_for_log(&place, "looping as asked");

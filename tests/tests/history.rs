@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use tidemill_tests::cli::{Workplace, wait_until};
+use tidemill_tests::cli::Workplace;
 
 const DATA: &str = "tidemill-data/stock-out";
 const SLOW: &str = "sources.pos-baskets.max_rate=20000";
@@ -35,11 +35,11 @@ fn every_checkpoint_and_savepoint_is_there_with_what_it_took() {
     let place = Workplace::larkspur();
     place.run(&["checkpoints", "job.yaml"]).expect(2, &["no history of checkpoints", DATA]);
     let child = place.start(&["run", "job.yaml", "--set", SLOW]);
-    wait_until("a checkpoint completes", || newest(&place) > 1);
+    place.wait_until("a checkpoint completes", || newest(&place) > 1);
     let command = |arguments: &[&str]| assert!(place.command(arguments).output().unwrap().status.success(), "{arguments:?}");
     command(&["savepoint", "create", "job.yaml", "sp"]);
     let saved = newest(&place);
-    wait_until("more checkpoints complete", || newest(&place) > saved + 1);
+    place.wait_until("more checkpoints complete", || newest(&place) > saved + 1);
     command(&["stop", "job.yaml"]);
     place.finish(child).expect(0, &["stopped"]);
 
@@ -129,10 +129,10 @@ fn one_that_takes_too_long_fails_and_the_job_tolerates_it_as_the_spec_says() {
         // Slow enough that it has not come to its end before the trap, however busy the machine is.
         let slower = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=5000"];
         let child = place.start(&[&slower[..], &options].concat());
-        wait_until("a checkpoint completes", || newest(&place) > 1);
+        place.wait_until("a checkpoint completes", || newest(&place) > 1);
         let (id, pipe) = set_trap(&place);
         let said = format!("checkpoint {id} failed: it did not complete within 2000 ms");
-        wait_until("the checkpoint fails", || fs::read_to_string(place.path("stderr.log")).unwrap().contains(&said));
+        place.wait_until("the checkpoint fails", || fs::read_to_string(place.path("stderr.log")).unwrap().contains(&said));
         // Whoever opens it lets the checkpoint thread go on, which finds that a pipe is no place for a checkpoint.
         drop(fs::File::open(&pipe));
         let ended = place.finish(child);

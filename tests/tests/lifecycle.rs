@@ -3,13 +3,13 @@
 use std::fs;
 
 use serde_json::json;
-use tidemill_tests::cli::{Workplace, component, records, signal, wait_until};
+use tidemill_tests::cli::{Workplace, component, records, signal};
 
 const SLOW: &str = "sources.pos-baskets.max_rate=6000";
 const DATA: &str = "tidemill-data/stock-out";
 
 fn wait_for_checkpoint(place: &Workplace, at_least: u64) {
-    wait_until("a checkpoint completes", || {
+    place.wait_until("a checkpoint completes", || {
         let ids = place.names(&format!("{DATA}/checkpoints")).into_iter().filter_map(|name| name.strip_prefix("chk-")?.parse::<u64>().ok());
         ids.max().is_some_and(|id| id > at_least)
     });
@@ -224,12 +224,12 @@ fn a_followed_source_takes_new_lines_and_new_files_and_waits_for_half_a_line() {
     let place = Workplace::picky(", follow: true");
     place.write("in/a.jsonl", "{\"id\": 1, \"ts\": 1, \"act\": \"pass\"}\n{\"id\": 2, ");
     let child = place.start(&["run", "job.yaml"]);
-    wait_until("the first record is out", || place.visible("out/main") == [json!(1)]);
+    place.wait_until("the first record is out", || place.visible("out/main") == [json!(1)]);
     let mut file = fs::OpenOptions::new().append(true).open(place.path("in/a.jsonl")).unwrap();
     std::io::Write::write_all(&mut file, b"\"ts\": 2, \"act\": \"pass\"}\n").unwrap();
-    wait_until("the second record is out", || place.visible("out/main").len() == 2);
+    place.wait_until("the second record is out", || place.visible("out/main").len() == 2);
     place.write("in/b.jsonl", "{\"id\": 3, \"ts\": 3, \"act\": \"pass\"}\n");
-    wait_until("the record of the new file is out", || place.visible("out/main").len() == 3);
+    place.wait_until("the record of the new file is out", || place.visible("out/main").len() == 3);
     signal(&child, "-INT");
     place.finish(child).expect(0, &["stopped"]);
 }
@@ -241,7 +241,7 @@ fn a_worker_without_a_split_does_not_hold_timers_back() {
     let set = ["--set", "operators.picky.on_error=dead-letter", "--set", "parallelism=3"];
     let child = place.start(&[&["run", "job.yaml"][..], &set].concat());
     // The timer of this component does nothing but fail.
-    wait_until("the timer fires", || place.visible("out/dead").len() == 1);
+    place.wait_until("the timer fires", || place.visible("out/dead").len() == 1);
     signal(&child, "-INT");
     place.finish(child).expect(0, &["stopped"]);
 }

@@ -6,17 +6,17 @@ use std::process::{Child, Output, Stdio};
 
 use fastrand::Rng;
 use serde_json::Value;
-use tidemill_tests::cli::{Workplace, number, signal, wait_until};
+use tidemill_tests::cli::{Workplace, number, signal};
 
 const DATA: &str = "tidemill-data/stock-out";
 const SLOW: [&str; 4] = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=6000"];
 
 fn wait_for_alerts(place: &Workplace, more_than: usize) {
-    wait_until("more alerts are there", || place.visible("out/alerts").len() > more_than);
+    place.wait_until("more alerts are there", || place.visible("out/alerts").len() > more_than);
 }
 
 fn wait_until_it_runs(place: &Workplace) {
-    wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
+    place.wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
 }
 
 fn kill(place: &Workplace, child: Child) {
@@ -116,13 +116,13 @@ fn a_kill_at_any_point_of_a_rescale_leaves_a_job_that_goes_on() {
         // That of a killed process says nothing about the next.
         _ = fs::remove_file(place.path(DATA).join("control.sock"));
         let mut child = place.start(&arguments);
-        wait_until("the job can be asked or has ended", || {
+        place.wait_until("the job can be asked or has ended", || {
             place.names(DATA).contains(&"control.sock".to_owned()) || child.try_wait().unwrap().is_some()
         });
         let (before, noted) = (newest_checkpoint(&place), noted(&place));
         let mut asking = place.command(&["rescale", "job.yaml", "--parallelism", &rng.u32(1..6).to_string()]);
         let mut asking = asking.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        wait_until("the moment has come", || match kill % 4 {
+        place.wait_until("the moment has come", || match kill % 4 {
             _ if child.try_wait().unwrap().is_some() => true,
             0 => newest_checkpoint(&place) > before,
             1 => self::noted(&place) != noted || asking.try_wait().unwrap().is_some(),
@@ -164,7 +164,7 @@ fn a_request_with_a_trigger_id_is_done_once() {
     let stop = |id: &str| place.command(&["stop", "job.yaml", "--savepoint", "last", "--trigger-id", id]).output().unwrap();
     expect(&stop("one"), 2, &["given to a request of another kind"]);
     let before = newest_checkpoint(&place);
-    wait_until("a checkpoint completes", || newest_checkpoint(&place) > before);
+    place.wait_until("a checkpoint completes", || newest_checkpoint(&place) > before);
     kill(&place, child);
     // Another process knows it by the savepoint.
     let child = place.start(&SLOW);

@@ -5,14 +5,14 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use tidemill_tests::cli::{Workplace, component, root, signal, wait_until};
+use tidemill_tests::cli::{Workplace, component, root, signal};
 
 const SLOW: &str = "sources.pos-baskets.max_rate=6000";
 const DATA: &str = "tidemill-data/stock-out";
 
 /// Waits until the job has done about half of the day.
 fn wait_for_half(place: &Workplace) {
-    wait_until("half of the alerts are there", || place.visible("out/alerts").len() > 4_000);
+    place.wait_until("half of the alerts are there", || place.visible("out/alerts").len() > 4_000);
 }
 
 /// Starts the job, stops it half-way with a savepoint in `sp`, and with these options.
@@ -171,7 +171,7 @@ fn a_crash_in_the_first_restore_goes_back_to_the_savepoint() {
     // Nothing is left of the job but the savepoint and the output.
     fs::remove_dir_all(place.path(DATA)).unwrap();
     let mut child = place.start(&["run", "job.yaml", "--from", "sp", "--set", SLOW, "--set", "checkpoints.interval=1h"]);
-    wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
+    place.wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
     signal(&child, "-KILL");
     child.wait().unwrap();
     place.run(&["run", "job.yaml"]).expect(0, &[&format!("resumed from checkpoint {id}"), "finished"]);
@@ -186,8 +186,8 @@ fn two_savepoints_are_compared() {
     let checkpoint = place.names(&format!("{DATA}/checkpoints")).into_iter().find(|name| name.starts_with("chk-")).unwrap();
     place.run(&["savepoint", "diff", "sp", &format!("{DATA}/checkpoints/{checkpoint}")]).expect(0, &["the two hold the same"]);
     let child = place.start(&["run", "job.yaml", "--from", "sp", "--parallelism", "3", "--set", SLOW]);
-    wait_until("the job runs", || place.names(DATA).contains(&"control.sock".to_owned()));
-    wait_until("more is read", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
+    place.wait_until("the job runs", || place.names(DATA).contains(&"control.sock".to_owned()));
+    place.wait_until("more is read", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
     let stop = place.command(&["stop", "--data-dir", DATA, "--savepoint", "later"]).output().unwrap();
     assert!(stop.status.success(), "{stop:?}");
     place.finish(child).expect(0, &["stopped"]);
@@ -205,7 +205,9 @@ fn a_kept_checkpoint_is_started_from_in_a_new_incarnation_and_is_not_lost_by_it(
     place.run(&["run", "job.yaml", "--from", &path]).expect(2, &["--new-incarnation"]);
     let id = inspect(&place, &path)["checkpoint"].as_u64().unwrap();
     let mut child = place.start(&["run", "job.yaml", "--from", &path, "--new-incarnation", "--set", "checkpoints.interval=1h"]);
-    wait_until("the job has taken it over", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("took over")));
+    place.wait_until("the job has taken it over", || {
+        fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("took over"))
+    });
     signal(&child, "-KILL");
     child.wait().unwrap();
     place.run(&["run", "job.yaml"]).expect(0, &[&format!("resumed from checkpoint {id}"), "finished"]);
@@ -224,12 +226,12 @@ fn a_checkpoint_that_took_the_id_of_a_savepoint_is_not_written_over() {
     let rare = ["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.interval=1h"];
     let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
     let mut child = place.start(&rare);
-    wait_until("the job runs", runs);
+    place.wait_until("the job runs", runs);
     assert!(place.command(&["savepoint", "create", "job.yaml", "sp"]).status().unwrap().success());
     signal(&child, "-KILL");
     child.wait().unwrap();
     let child = place.start(&rare);
-    wait_until("the job runs again", runs);
+    place.wait_until("the job runs again", runs);
     assert!(place.command(&["stop", "job.yaml"]).status().unwrap().success());
     place.finish(child).expect(0, &["stopped at checkpoint 1"]);
     place.run(&["run", "job.yaml", "--from", "sp"]).expect(2, &["gone on to its own checkpoint 1", "--new-incarnation"]);
@@ -249,18 +251,18 @@ fn a_savepoint_whose_output_was_removed_since_is_refused_and_the_job_goes_on() {
     let rare = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2000", "--set", "checkpoints.interval=1h"];
     let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
     let mut child = place.start(&rare);
-    wait_until("some output is written", || hidden(&place) > 0);
+    place.wait_until("some output is written", || hidden(&place) > 0);
     assert!(place.command(&["stop", "job.yaml"]).status().unwrap().success());
     place.finish(child).expect(0, &["stopped at checkpoint 1"]);
     child = place.start(&rare);
-    wait_until("more output is written", || hidden(&place) > 0);
+    place.wait_until("more output is written", || hidden(&place) > 0);
     assert!(place.command(&["savepoint", "create", "job.yaml", "sp"]).status().unwrap().success());
     for _ in 0..2 {
         signal(&child, "-KILL");
         child.wait().unwrap();
         // The second life removes the hidden output of the first one, to write it again.
         child = place.start(&rare);
-        wait_until("the job runs again", runs);
+        place.wait_until("the job runs again", runs);
     }
     signal(&child, "-KILL");
     child.wait().unwrap();
@@ -294,7 +296,7 @@ fn savepoints_of_state_in_files_are_whole_and_any_backend_goes_on_from_them() {
     let place = Workplace::larkspur();
     let rocksdb = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
     let child = place.start(&[&["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2500"][..], &rocksdb].concat());
-    wait_until("some of the alerts are there", || place.visible("out/alerts").len() > 1_500);
+    place.wait_until("some of the alerts are there", || place.visible("out/alerts").len() > 1_500);
     assert!(place.command(&["savepoint", "create", "job.yaml", "plain"]).status().unwrap().success());
     let rescale = place.command(&["rescale", "job.yaml", "--parallelism", "3", "--savepoint", "between"]).output().unwrap();
     assert!(rescale.status.success(), "{rescale:?}");

@@ -1,7 +1,7 @@
 //! Jobs whose operators read several streams: unions, sources that wait for each other, broadcast rules.
 
 use serde_json::{Value, json};
-use tidemill_tests::cli::{Workplace, component, records, signal, wait_until};
+use tidemill_tests::cli::{Workplace, component, records, signal};
 
 /// A union of two sources, which may not drift apart.
 fn union() -> Workplace {
@@ -100,7 +100,7 @@ fn broadcast_rules_survive_a_stop_and_reach_more_workers() {
     let rules: String = rules.iter().map(|rule| format!("{rule}\n")).collect();
     place.write("rules/a.jsonl", rules + "{\"name\": \"bad\", \"limit\": -1}\n");
     let child = place.start(&["run", "job.yaml", "--set", "parallelism=2"]);
-    wait_until("the rules have been read", || !place.visible("out/dead").is_empty());
+    place.wait_until("the rules have been read", || !place.visible("out/dead").is_empty());
     signal(&child, "-INT");
     place.finish(child).expect(0, &["stopped"]);
     let letters = place.visible("out/dead");
@@ -111,7 +111,7 @@ fn broadcast_rules_survive_a_stop_and_reach_more_workers() {
     let pay = |account: u32| format!("{}\n", json!({"account": account.to_string(), "ts": 1, "amount": 60}));
     place.write("payments/a.jsonl", (0..20).chain(0..20).map(pay).collect::<String>());
     let child = place.start(&["run", "job.yaml", "--set", "parallelism=3"]);
-    wait_until("every account is over its limit", || place.visible("out/main").len() >= 20);
+    place.wait_until("every account is over its limit", || place.visible("out/main").len() >= 20);
     signal(&child, "-INT");
     place.finish(child).expect(0, &["resumed", "stopped"]);
     let mut breaches: Vec<Value> = place.visible("out/main");

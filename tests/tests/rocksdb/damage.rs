@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tidemill_tests::cli::{Workplace, wait_until};
+use tidemill_tests::cli::Workplace;
 
 use super::folder::{Checkpoints, newest};
 use super::{CHECKPOINTS, ROCKSDB, killed};
@@ -92,7 +92,7 @@ fn every_file_of_a_savepoint_is_refused_by_name() {
     let place = Workplace::larkspur();
     let slow = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=10000"];
     let mut child = place.start(&[&slow[..], &ROCKSDB].concat());
-    wait_until("some alerts are there", || place.visible("out/alerts").len() > 1_000);
+    place.wait_until("some alerts are there", || place.visible("out/alerts").len() > 1_000);
     let created = place.command(&["savepoint", "create", "job.yaml", "sp"]).output().unwrap();
     assert!(created.status.success(), "{created:?}");
     child.kill().unwrap();

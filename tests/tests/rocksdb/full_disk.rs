@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tidemill_tests::cli::{Workplace, wait_until};
+use tidemill_tests::cli::Workplace;
 use tidemill_tests::small_disk::SmallDisk;
 
 use super::{CHECKPOINTS, ROCKSDB, killed};
@@ -20,7 +20,7 @@ fn a_job_whose_data_folder_is_full_stops_with_an_error_and_goes_on_when_there_is
     let place = Workplace::larkspur();
     let Some(disk) = SmallDisk::mount(&place, "tidemill-data", "48m") else { return };
     let child = place.start(&[&SLOW[..], &ROCKSDB, &["--set", "restart.strategy=none"]].concat());
-    wait_until("something is committed", || !place.visible("out/alerts").is_empty());
+    place.wait_until("something is committed", || !place.visible("out/alerts").is_empty());
     disk.fill();
     place.finish(child).expect(1, &[NO_SPACE, "tidemill-data"]);
     let committed = place.visible("out/alerts").len();
@@ -42,9 +42,9 @@ fn a_job_restarts_until_there_is_space_for_its_databases() {
         let Some(disk) = SmallDisk::mount(&place, "tidemill-data", "48m") else { return };
         let tolerable = format!("checkpoints.tolerable_failures={tolerable}");
         let child = place.start(&[&SLOW[..], &ROCKSDB, &DELAYS, &["--set", &tolerable]].concat());
-        wait_until("something is committed", || !place.visible("out/alerts").is_empty());
+        place.wait_until("something is committed", || !place.visible("out/alerts").is_empty());
         disk.fill();
-        wait_until("the job notices", || log(&place).contains(NO_SPACE));
+        place.wait_until("the job notices", || log(&place).contains(NO_SPACE));
         disk.free();
         place.finish(child).expect(0, &[NO_SPACE, "finished"]);
         place.check_with_oracle();
@@ -58,9 +58,9 @@ fn a_database_without_space_is_made_anew_from_the_last_checkpoint() {
     let place = Workplace::larkspur();
     let Some(disk) = SmallDisk::mount(&place, "tidemill-data/stock-out/state", "16m") else { return };
     let child = place.start(&[&SLOW[..], &ROCKSDB, &DELAYS].concat());
-    wait_until("something is committed", || !place.visible("out/alerts").is_empty());
+    place.wait_until("something is committed", || !place.visible("out/alerts").is_empty());
     disk.fill();
-    wait_until("the job notices", || log(&place).contains("the job failed and restarts"));
+    place.wait_until("the job notices", || log(&place).contains("the job failed and restarts"));
     let said = log(&place);
     assert!(said.contains(NO_SPACE) && said.contains("/state/"), "{said}");
     disk.free();
@@ -76,7 +76,7 @@ fn a_savepoint_without_space_fails_and_the_job_goes_on() {
         let Some(disk) = SmallDisk::mount(&place, "small", "1m") else { return };
         disk.fill();
         let child = place.start(&[&SLOW[..], backend].concat());
-        wait_until("some alerts are there", || place.visible("out/alerts").len() > 1_000);
+        place.wait_until("some alerts are there", || place.visible("out/alerts").len() > 1_000);
         let created = place.command(&["savepoint", "create", "job.yaml", "small/sp"]).output().unwrap();
         let said = String::from_utf8_lossy(&created.stderr).into_owned();
         assert!(!created.status.success() && said.contains(NO_SPACE) && said.contains("small/sp"), "{said}");

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tidemill_tests::cli::{Workplace, number, signal, wait_until};
+use tidemill_tests::cli::{Workplace, number, signal};
 
 use super::folder::{Checkpoints, id};
 use super::{CHECKPOINTS, ROCKSDB};
@@ -101,7 +101,7 @@ impl Run {
     fn wait_for_a_checkpoint(&self, child: &mut Child) {
         let newest = || self.place.names(CHECKPOINTS).iter().filter_map(|name| id(name)).max();
         let before = newest();
-        wait_until("a checkpoint has begun", || {
+        self.place.wait_until("a checkpoint has begun", || {
             let log = fs::read_to_string(self.place.path("stderr.log")).unwrap_or_default();
             (has_started(&log) && newest() > before) || log.contains(ABORTED) || child.try_wait().unwrap().is_some()
         });

@@ -56,7 +56,7 @@ fn at_the_same_parallelism_files_are_taken_over() {
     assert!(!shared.is_empty(), "there is no shared file in {before:?}");
     let stop = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=1000", "--set", "checkpoints.interval=1h"];
     let child = place.start(&[&stop[..], &ROCKSDB].concat());
-    tidemill_tests::cli::wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("resumed from"));
+    place.wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("resumed from"));
     tidemill_tests::cli::signal(&child, "-INT");
     place.finish(child).expect(0, &["stopped at checkpoint"]);
     let kept: Vec<&String> = Checkpoints::of(&place).shared_of(&newest(&place)).into_iter().filter_map(|name| shared.get(&name)).collect();
@@ -85,7 +85,7 @@ fn c8_a_checkpoint_started_from_may_be_deleted_after_the_next() {
     let mut child = place.start(&[&there[..], &slowly, &ROCKSDB].concat());
     let id = |name: &str| name.rsplit_once('-').and_then(|(_, id)| id.parse::<u64>().ok());
     let is_next = |name: &String| id(name) > id(&saved) && place.path("other/checkpoints").join(name).join("manifest.json").exists();
-    tidemill_tests::cli::wait_until("the next checkpoint is complete", || place.names("other/checkpoints").iter().any(is_next));
+    place.wait_until("the next checkpoint is complete", || place.names("other/checkpoints").iter().any(is_next));
     child.kill().unwrap();
     assert!(!place.finish(child).status.success());
     fs::remove_dir_all(place.path("tidemill-data")).unwrap();

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rocksdb::checkpoint::Checkpoint;
+use rocksdb::properties::{BACKGROUND_ERRORS, NUM_IMMUTABLE_MEM_TABLE};
 use rocksdb::{ColumnFamily, DB, Options};
 use tidemill_core::state::{FrozenFile, Space};
 use tidemill_core::{Error, Result};
@@ -85,6 +86,16 @@ impl Database {
     /// Whether it has files that can be frozen.
     pub(super) fn has_files(&self) -> bool {
         self.folder.real
+    }
+
+    /// Whether memtables are on their way to files, and nothing has kept one from getting there yet.
+    pub(super) fn is_flushing(&self) -> bool {
+        let count = |space, property| {
+            let found = self.space(space).ok().and_then(|space| self.db.property_int_value_cf(space, property).ok());
+            found.flatten().unwrap_or(0)
+        };
+        let waiting: u64 = [Space::Keys, Space::Timers].map(|space| count(space, NUM_IMMUTABLE_MEM_TABLE)).iter().sum();
+        waiting > 0 && count(Space::Keys, BACKGROUND_ERRORS) == 0
     }
 
     /// The files as they are now; nothing may be written meanwhile. Takes as long as the disk needs to take in what is only in memory.

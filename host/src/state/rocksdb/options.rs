@@ -43,8 +43,9 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Whether they are filled faster than they are written to files.
-    pub(super) fn is_behind(&self) -> bool {
+    /// Whether they take much more than they may: they are filled faster than they are written to files, or there are many databases with
+    /// little in each.
+    pub(super) fn are_over(&self) -> bool {
         self.manager.get_usage() > self.limit / 2 * 3
     }
 }

@@ -195,7 +195,9 @@ impl Rows for DatabaseRows {
     }
 
     fn is_behind(&self) -> bool {
-        self.buffers.as_ref().is_some_and(Buffers::is_behind)
+        // Only for what will end by itself: a memtable that is on its way to a file, of a database that can still write files. What is in
+        // others stays there until more is put.
+        self.buffers.as_ref().is_some_and(Buffers::are_over) && self.database.is_flushing()
     }
 
     fn is_full(&self) -> bool {

@@ -145,6 +145,29 @@ fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
     }
 }
 
+/// The memtables of all are over their limit together, and none of them is so large that it goes to a file by itself.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a limit for a test that hangs")]
+fn databases_do_not_wait_for_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = Memory::new(1 << 20);
+    let mut databases = Vec::new();
+    while !memory.buffers().are_over() {
+        let path = folder.path().join(databases.len().to_string());
+        let database = Database::create(&path, &memory.database(), &memory, true).unwrap();
+        let mut rows = DatabaseRows::new(Arc::new(database), Room::new(0)).unwrap().with_buffers(memory.buffers());
+        for space in SPACES {
+            rows.put(Layer::Live, space, b"key", b"value");
+        }
+        rows.commit().unwrap();
+        databases.push(rows);
+    }
+    let begin = std::time::Instant::now();
+    while databases.iter().any(DatabaseRows::is_behind) {
+        assert!(begin.elapsed().as_secs() < 60, "they wait for ever");
+    }
+}
+
 /// What was frozen last, and what there was then.
 struct Frosty {
     rng: Rng,
