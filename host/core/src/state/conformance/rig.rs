@@ -186,6 +186,11 @@ impl Rig {
         self.state.restore_all(&mut source, states).expect("restore");
     }
 
+    /// The same, each key group by itself.
+    pub(super) fn restore_one_by_one(&mut self, snapshot: &Snapshot, states: &[Option<u8>]) {
+        snapshot.iter().for_each(|(group, bytes)| self.state.restore(*group, bytes, states).expect("restore"));
+    }
+
     /// Lets the backend remove expired content until this many keys are left.
     pub(super) fn expire_to(&mut self, keys: u64) {
         for _ in 0..100_000 {

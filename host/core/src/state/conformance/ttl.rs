@@ -55,6 +55,7 @@ pub(super) fn entries(open: Open<'_>) {
     rig.prefetch(&[b"big"]);
     assert_eq!((rig.cells(0, 0), rig.cells(1, 0)), (None, None));
     rig.now += 1;
+    assert_eq!((rig.get(b"big", 0, &[0; 4]), rig.get(b"big", 0, &[0, 0, 0, 1])), (Some(b"new".to_vec()), None));
     rig.prefetch(&[b"big"]);
     assert_eq!(rig.cells(0, 0), Some(vec![pair("", "new")]));
     assert_eq!(rig.cells(1, 0), Some(vec![(300u32.to_be_bytes().to_vec(), b"new".to_vec())]));
@@ -146,14 +147,16 @@ pub(super) fn on_and_off(open: Open<'_>) {
     let mut on = open_with(Some(100));
     on.restore(&off.snapshot(), &all);
     let unseen = on.snapshot();
-    let mut on = open_with(Some(100));
-    on.restore(&unseen, &all);
-    for (wait, alive) in [(1_000_000, true), (99, true), (1, false)] {
-        on.now += wait;
-        on.prefetch(&[b"k", b"big"]);
-        assert_eq!([on.cell(0, 0).is_some(), on.cell(0, 1).is_some()], [alive; 2]);
-        assert_eq!([0, 1].map(|column| on.cells(column, 0).map(|found| found.len())), [Some(usize::from(alive)); 2]);
-        assert_eq!([0, 1].map(|column| on.cells(column, 1).is_none()), [alive; 2]);
+    for restore in [Rig::restore, Rig::restore_one_by_one] {
+        let mut on = open_with(Some(100));
+        restore(&mut on, &unseen, &all);
+        for (wait, alive) in [(1_000_000, true), (99, true), (1, false)] {
+            on.now += wait;
+            on.prefetch(&[b"k", b"big"]);
+            assert_eq!([on.cell(0, 0).is_some(), on.cell(0, 1).is_some()], [alive; 2]);
+            assert_eq!([0, 1].map(|column| on.cells(column, 0).map(|found| found.len())), [Some(usize::from(alive)); 2]);
+            assert_eq!([0, 1].map(|column| on.cells(column, 1).is_none()), [alive; 2]);
+        }
     }
 
     let mut on = open_with(Some(100));

@@ -94,7 +94,7 @@ impl List {
         self.len() <= PREFETCH_ENTRIES / 2 && self.bytes.len() <= PREFETCH_BYTES / 2
     }
 
-    /// Removes expired elements if they are at least half of those before the first that fill a prefetch.
+    /// Removes expired elements if those before a full prefetch alone are the larger part.
     pub(super) fn trim(&mut self, life: Life) {
         let (mut live, mut expired) = (0, 0);
         for &stamp in &self.stamps {
@@ -206,4 +206,104 @@ fn small(count: usize, bytes: usize, life: Life, entries: impl Iterator<Item = (
         }
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Large, Life, List, Map};
+    use crate::state::layout::Form;
+    use crate::state::memory::shape::Shape;
+    use crate::state::{PREFETCH_BYTES, PREFETCH_ENTRIES};
+    use crate::time::Timestamp;
+
+    const OVER: i64 = 90;
+    const LIVE: i64 = 91;
+
+    fn life(ttl: Option<i64>) -> Life {
+        Shape { form: Form::List, ttl, renewed_by_reads: false, column: 0 }.life(Timestamp(100))
+    }
+
+    fn ten() -> Life {
+        life(Some(10))
+    }
+
+    /// A list and a map whose elements have these numbers, stamps and sizes, the keys of four bytes included.
+    fn both(parts: &[(usize, i64, usize)]) -> (List, Map) {
+        let (mut list, mut map) = (List::default(), Map::default());
+        for &(count, stamp, size) in parts {
+            for _ in 0..count {
+                let key = u32::try_from(list.len()).unwrap().to_be_bytes();
+                list.push(stamp, &vec![7; size]);
+                map.put(stamp, &key, &vec![7; size - key.len()]);
+            }
+        }
+        (list, map)
+    }
+
+    #[test]
+    fn its_bytes_follow_what_is_put_and_removed() {
+        let (mut list, mut map) = (List::default(), Map::default());
+        (0..3).for_each(|_| list.push(LIVE, &[]));
+        assert_eq!(Large::List(list).bytes(100), 3 * 16);
+        for (key, value) in [("a", "1234567890"), ("b", "12"), ("a", "123")] {
+            map.put(LIVE, key.as_bytes(), value.as_bytes());
+        }
+        assert_eq!(map.bytes, 4 + 3);
+        map.remove(b"a");
+        map.remove(b"c");
+        assert_eq!(Large::Map(map).bytes(100), 3 + 100);
+        assert_eq!(Large::Free.bytes(100), 0);
+    }
+
+    #[test]
+    fn at_half_the_limits_it_fits_a_block() {
+        let (entries, bytes) = (PREFETCH_ENTRIES / 2, PREFETCH_BYTES / 2);
+        for (parts, fits) in
+            [([(entries, LIVE, 4)], true), ([(entries + 1, LIVE, 4)], false), ([(1, LIVE, bytes)], true), ([(1, LIVE, bytes + 1)], false)]
+        {
+            let (list, map) = both(&parts);
+            assert_eq!((list.fits(), map.fits()), (fits, fits), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn within_the_limits_its_live_entries_are_prefetched() {
+        let (entries, bytes) = (PREFETCH_ENTRIES, PREFETCH_BYTES);
+        for (parts, with_ttl, without) in [
+            ([(entries, LIVE, 4), (0, OVER, 4)], true, true),
+            ([(entries + 1, LIVE, 4), (0, OVER, 4)], false, false),
+            ([(1, LIVE, bytes), (0, OVER, 4)], true, true),
+            ([(1, LIVE, bytes + 1), (0, OVER, 4)], false, false),
+            ([(entries, LIVE, 4), (1, OVER, 4)], true, false),
+            ([(1, LIVE, bytes), (1, OVER, 4)], true, false),
+        ] {
+            let (list, map) = both(&parts);
+            assert_eq!((list.is_small(ten()), map.is_small(ten())), (with_ttl, with_ttl), "{parts:?}");
+            assert_eq!((list.is_small(life(None)), map.is_small(life(None))), (without, without), "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_copied_only_if_more_than_half_has_expired() {
+        for (over, left) in [(3, 10), (5, 10), (6, 4)] {
+            let (mut list, _) = both(&[(over, OVER, 4), (10 - over, LIVE, 4)]);
+            list.expire(ten());
+            assert_eq!(list.len(), left);
+        }
+    }
+
+    #[test]
+    fn only_what_lies_before_a_full_prefetch_is_trimmed() {
+        for (parts, of_list, of_map) in [
+            ([(1, LIVE, 4), (9, OVER, 4)], 1, 1),
+            ([(PREFETCH_ENTRIES, LIVE, 4), (70, OVER, 4)], PREFETCH_ENTRIES, PREFETCH_ENTRIES),
+            ([(PREFETCH_ENTRIES + 1, LIVE, 4), (70, OVER, 4)], PREFETCH_ENTRIES + 71, PREFETCH_ENTRIES + 71),
+            ([(3, OVER, 4), (7, LIVE, 4)], 10, 7),
+        ] {
+            let (mut list, mut map) = both(&parts);
+            list.trim(ten());
+            map.trim(ten());
+            assert_eq!((list.len(), map.entries.len()), (of_list, of_map), "{parts:?}");
+        }
+    }
 }

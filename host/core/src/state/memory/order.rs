@@ -114,6 +114,20 @@ mod tests {
         assert_eq!(ranked.iter().map(|key| key.row).collect::<Vec<_>>(), by_comparison.iter().map(|key| key.row).collect::<Vec<_>>());
     }
 
+    /// More looks than there is stack for.
+    #[test]
+    fn long_keys_that_differ_late_need_no_deep_recursion() {
+        let long: Vec<Vec<u8>> = [2, 1].into_iter().map(|last| vec![0; 4 << 20].into_iter().chain([last]).collect()).collect();
+        let mut keys = Keys::new(1);
+        let ranked = |bytes: &Vec<u8>| {
+            let id = keys.find_or_insert(KeyRef { bytes, hash: hash_key(bytes), group: KeyGroup(0) });
+            Ranked::new(&keys, 1, KeyGroup(0), id)
+        };
+        let mut ranked: Vec<Ranked> = long.iter().map(ranked).collect();
+        sort(1, &keys, &mut ranked);
+        assert_eq!(ranked.iter().map(|key| keys.key(key.id).last()).collect::<Vec<_>>(), [Some(&1), Some(&2)]);
+    }
+
     #[test]
     fn common_bytes_are_those_of_all() {
         let check = |keys: &[&[u8]], expected| assert_eq!(common_bytes(keys.iter().copied()), expected, "{keys:?}");

@@ -1,4 +1,5 @@
 mod journal;
+mod row;
 
 use tidemill_wit::descriptor::{StateDescriptor, StateKind, timer_op, write_op};
 
