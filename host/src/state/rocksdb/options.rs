@@ -22,6 +22,8 @@ const WRITE_BUFFERS: i32 = 6;
 const MOST_OUT_OF_DATE: i32 = 100;
 /// How many files a database holds open.
 const OPEN_FILES: i32 = 512;
+/// The disk that is reserved for the list of a database's files.
+const MANIFEST_BYTES: usize = 64 << 10;
 /// Flushes and compactions at one time.
 const BACKGROUND_JOBS: i32 = 2;
 
@@ -90,6 +92,8 @@ impl Memory {
         options.set_max_open_files(OPEN_FILES);
         options.set_stats_dump_period_sec(0);
         options.set_keep_log_file_num(1);
+        // By default each database reserves 4 MiB of disk for its manifest, which has some KiB, as long as it is open.
+        options.set_manifest_preallocation_size(MANIFEST_BYTES);
         options
     }
 

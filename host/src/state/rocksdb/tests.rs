@@ -98,6 +98,17 @@ fn a_folder_is_emptied_and_left_empty() {
     assert_eq!(count(), 0, "a folder goes with its database");
 }
 
+/// There is one for each subtask of each operator.
+#[test]
+fn a_new_database_takes_little_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = RocksBackend::in_folder(&folder.path().join("state"), 64 << 20).unwrap();
+    let _state = backend.open("a", 0, &[]).unwrap();
+    let files = std::fs::read_dir(folder.path().join("state/0-0")).unwrap();
+    let taken: u64 = files.map(|file| std::os::unix::fs::MetadataExt::blocks(&file.unwrap().metadata().unwrap()) * 512).sum();
+    assert!(taken < 1 << 20, "{taken} bytes");
+}
+
 #[test]
 fn what_cannot_be_frozen_is_said_to_whoever_waits_for_it() {
     let folder = tempfile::tempdir().unwrap();
