@@ -177,14 +177,14 @@ impl Workplace {
         self.spawn(self.command(arguments))
     }
 
-    /// As [`start`](Self::start), with no file longer than so many KiB.
+    /// As [`start`](Self::start), under a soft limit of the shell, such as `-f 256`: no file longer than so many KiB.
     ///
     /// # Panics
     /// It cannot be started.
     #[must_use]
-    pub fn start_limited(&self, kib: u32, arguments: &[&str]) -> Child {
+    pub fn start_limited(&self, limit: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new("bash");
-        command.args(["-c", &format!("ulimit -S -f {kib}; exec \"$0\" \"$@\"")]).arg(tidemill()).args(arguments);
+        command.args(["-c", &format!("ulimit -S {limit}; exec \"$0\" \"$@\"")]).arg(tidemill()).args(arguments);
         command.current_dir(self.dir.path()).env("RUST_BACKTRACE", "0");
         self.spawn(command)
     }

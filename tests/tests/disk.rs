@@ -15,7 +15,7 @@ const CHECKPOINTS: &str = "tidemill-data/stock-out/checkpoints";
 fn a_limit_on_file_sizes_stops_the_job_with_an_error_and_without_it_the_job_goes_on() {
     let place = Workplace::larkspur();
     // The state outgrows this in the middle of the day.
-    let child = place.start_limited(256, &["run", "job.yaml", "--set", SLOW, "--set", "restart.strategy=none"]);
+    let child = place.start_limited("-f 256", &["run", "job.yaml", "--set", SLOW, "--set", "restart.strategy=none"]);
     place.finish(child).expect(1, &["File too large", "tidemill-data"]);
     assert!(!place.visible("out/alerts").is_empty());
     place.run(&["run", "job.yaml"]).expect(0, &["resumed from checkpoint", "finished"]);
@@ -26,7 +26,7 @@ fn a_limit_on_file_sizes_stops_the_job_with_an_error_and_without_it_the_job_goes
 fn a_job_restarts_until_its_files_may_grow() {
     let place = Workplace::larkspur();
     let delays = ["--set", "restart.initial=100ms", "--set", "restart.max=200ms"];
-    let child = place.start_limited(256, &[&["run", "job.yaml", "--set", SLOW], &delays[..]].concat());
+    let child = place.start_limited("-f 256", &[&["run", "job.yaml", "--set", SLOW], &delays[..]].concat());
     place.wait_until("the job notices", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("the job failed and restarts"));
     let raised = Command::new("prlimit").args(["--pid", &child.id().to_string(), "--fsize=unlimited"]).status().unwrap();
     assert!(raised.success());

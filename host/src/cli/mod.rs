@@ -84,6 +84,7 @@ enum ComponentCommand {
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    raise_open_files();
     let terminal = match logging::start(&arguments.logging) {
         Ok(terminal) => terminal,
         Err(error) => return report(&error, LogFormat::Text),
@@ -105,6 +106,12 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => report(&error, arguments.logging.log_format),
     }
+}
+
+/// Lets the process hold as many files open as it may at all: state in `RocksDB` has some for each subtask of each operator, and shells give
+/// 1,024. Where that is refused, whoever lacks a file says so.
+fn raise_open_files() {
+    _ = rlimit::increase_nofile_limit(u64::MAX);
 }
 
 fn report(error: &Error, format: LogFormat) -> ExitCode {

@@ -45,6 +45,15 @@ fn goes_on_at_other_parallelism_and_on_another_backend() {
     }
 }
 
+/// Eighteen databases have more files than a shell lets a program open at first.
+#[test]
+fn many_databases_have_the_files_that_they_need() {
+    let place = Workplace::larkspur();
+    let wide = ["run", "job.yaml", "--set", "parallelism=6", "--set", "restart.strategy=none"];
+    place.finish(place.start_limited("-n 90", &[&wide[..], &ROCKSDB].concat())).expect(0, &["finished"]);
+    place.check_with_oracle();
+}
+
 /// The shared files of the checkpoint are linked into the live database, and the next checkpoint names them without writing them again.
 #[test]
 fn at_the_same_parallelism_files_are_taken_over() {
