@@ -61,7 +61,7 @@ pub struct Timers<'a> {
     pub slot: &'a [u32],
     /// When each timer is due, in milliseconds.
     pub timestamp: &'a [i64],
-    /// A timer that is registered meanwhile, in this domain, for a time up to this fires in the same pass.
+    /// A timer that is registered meanwhile, in this domain, for a time up to this fires in the same pass; none does if it is the least time.
     pub horizon: i64,
 }
 

@@ -108,9 +108,9 @@ impl<'b> Pass<'b> {
         true
     }
 
-    /// The host has put all timers of the batch's keys up to the horizon into the batch.
+    /// The host has put all timers of the batch's keys up to the horizon into the batch. If none may join it, that is the least time.
     fn covers(&self, domain: TimeDomain, timestamp: i64) -> bool {
-        domain as u8 == self.timers.domain && timestamp <= self.timers.horizon
+        domain as u8 == self.timers.domain && timestamp <= self.timers.horizon && self.timers.horizon > i64::MIN
     }
 
     fn row(&self, row: usize) -> Option<(i64, u32)> {

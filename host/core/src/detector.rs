@@ -120,7 +120,7 @@ pub struct Timers<'a> {
     pub slot: &'a [u32],
     /// The time of each timer.
     pub timestamp: &'a [i64],
-    /// A timer registered in the call for a time up to this fires in the call.
+    /// A timer registered in the call for a time up to this fires in the call; none does if it is the least time.
     pub horizon: Timestamp,
 }
 

@@ -28,6 +28,17 @@ fn timers_that_join_are_sorted_in_by_time_and_slot() {
     assert_eq!(fired, [(10, 1, 0), (5, 1, 0), (20, 0, 1), (20, 1, 0), (20, 2, 2), (25, 1, 0), (30, 1, 3)]);
 }
 
+/// A host that fires timers one by one, to find a bad one, must not be given two in one.
+#[test]
+fn none_joins_a_call_with_the_least_horizon() {
+    let fired = run(&[(20, 0)], i64::MIN, |pass, due| {
+        for timestamp in [i64::MIN, 0, 20] {
+            assert!(!pass.register(EVENT, (timestamp, 0), due.row) && !pass.delete(EVENT, (timestamp, 0)));
+        }
+    });
+    assert_eq!(fired, [(20, 0, 0)]);
+}
+
 #[test]
 fn a_fired_timer_fires_again_when_registered_again() {
     let mut left = 2;

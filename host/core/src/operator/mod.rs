@@ -166,9 +166,14 @@ impl Operator {
     /// The job must fail: see [`OnError`].
     pub fn continue_pass(&mut self, env: &mut Env<'_>) -> Result<Option<(Domain, Timestamp)>> {
         let Some((domain, horizon)) = self.pass() else { return Ok(None) };
-        let singly = self.timers_singly || (self.settings.clock_timers_singly && domain == Domain::Processing);
+        let mut singly = self.timers_singly || (self.settings.clock_timers_singly && domain == Domain::Processing);
         let most = if singly { 1 } else { self.timer_pace.rows() };
         self.reads.state.due_timers(domain, horizon, most, &mut self.due)?;
+        if !singly && self.due.horizon == Timestamp::MIN {
+            // A call cannot say that only timers at the least time may join it: that horizon stands for none.
+            singly = true;
+            self.reads.state.due_timers(domain, horizon, 1, &mut self.due)?;
+        }
         if self.due.slot.is_empty() {
             self.timers_singly = false;
             match domain {
