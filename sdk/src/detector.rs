@@ -22,7 +22,7 @@ use crate::{Failure, KeyedProcessFunction};
 ///     seen: u64,
 /// }
 /// ```
-pub trait Detector: Sized {
+pub trait Detector: Sized + 'static {
     /// The detector's name.
     const NAME: &'static str;
     /// The detector's version, free text.

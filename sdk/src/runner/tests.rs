@@ -123,15 +123,15 @@ fn a_timer_registered_three_times_fires_once() {
     });
 }
 
-/// Case T2, with the fixed order of equal times.
+/// Case T2, with the fixed order of equal times: c is of an earlier key group than b.
 #[test]
-fn timers_fire_across_keys_in_the_order_of_time_and_key() {
+fn timers_fire_across_keys_in_the_order_of_time_key_group_and_key() {
     at_every_batch_size(|mut harness| {
         for (key, timestamp) in [("b", 10), ("a", 10), ("c", 10), ("z", 5), ("a", 7), ("a", 8), ("a", 11)] {
             send(&mut harness, key, [Op::Register(timestamp)]);
         }
         harness.watermark(10).unwrap();
-        assert_eq!(said(&mut harness), ["z5 at 10", "a7 at 10", "a8 at 10", "a10 at 10", "b10 at 10", "c10 at 10"]);
+        assert_eq!(said(&mut harness), ["z5 at 10", "a7 at 10", "a8 at 10", "a10 at 10", "c10 at 10", "b10 at 10"]);
         harness.watermark(10).unwrap();
         assert_eq!((said(&mut harness).len(), harness.pending_timers().unwrap()), (6, 1));
     });

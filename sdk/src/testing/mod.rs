@@ -1,4 +1,5 @@
-//! A harness for unit tests of detectors: the real batch loop, state in memory, clocks that stand until they are moved.
+//! A harness for unit tests of detectors: the engine's own operator with state in memory, and clocks that stand until they are moved. What
+//! a test finds out about order, state, timers and watermarks holds in a job at parallelism 1 as well.
 //!
 //! ```
 //! use tidemill_sdk::testing::Harness;
@@ -29,61 +30,64 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod emitted;
+pub mod native;
+mod place;
 mod snapshot;
-mod store;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use tidemill_wit::columns::BlobsBuf;
-use tidemill_wit::descriptor::{Descriptor, time_domain, timer_op};
+use tidemill_core::Timestamp;
+use tidemill_core::batch::{Batch, Origin};
+use tidemill_core::detector::DetectorFactory;
+use tidemill_core::exchange::Outputs;
+use tidemill_core::key_group::hash_key;
+use tidemill_core::operator::{BATCH_ROWS, Env, OnError, Operator, OperatorSettings};
+use tidemill_core::state::MemoryState;
+use tidemill_core::table::Table;
+use tidemill_core::time::Domain;
+use tidemill_wit::descriptor::Descriptor;
 
+pub use self::emitted::DeadLetter;
+use self::emitted::{Emitted, Output};
+use self::native::{NativeFactory, Parked, Seen, lock};
 pub use self::snapshot::Snapshot;
-use self::store::{Prefetched, Store};
-use crate::columns::{Elements, Timers};
 use crate::effects::Effects;
 use crate::failure::BatchFailure;
 use crate::function::KeyedProcessFunction;
 use crate::host::Level;
-use crate::runner::Runner;
 use crate::{encode, ordered};
 
+type Factory<D> = NativeFactory<D, Parked<D>>;
+
+/// The number of key groups: the engine's default.
+const MAX_PARALLELISM: u32 = 128;
+
 /// Drives one instance of a detector.
+///
+/// After an error the harness is as a job that has failed: [`restore`](Self::restore) a snapshot to go on as the job would.
 pub struct Harness<D: KeyedProcessFunction> {
-    runner: Runner<D>,
+    factory: Arc<Factory<D>>,
     /// Encoded.
     parameters: Vec<u8>,
-    descriptor: Descriptor,
-    store: Store,
-    effects: Effects,
+    operator: Operator,
+    outputs: Outputs,
+    seen: Arc<Mutex<Seen>>,
+    emitted: Arc<Emitted>,
     batch_rows: usize,
-    waiting: Vec<Waiting>,
-    timers: BTreeSet<PendingTimer>,
-    watermark: i64,
+    on_error: OnError,
+    /// By table, its rows by key.
+    tables: Vec<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// Whether the operator does not know yet of a change of the three above.
+    changed: bool,
+    /// The records of the next batch.
+    waiting: Batch,
     clock: i64,
-    outputs: Vec<Output>,
-}
-
-/// A record of the next batch.
-struct Waiting {
-    key: Vec<u8>,
-    timestamp: Option<i64>,
-    payload: Vec<u8>,
-}
-
-/// By domain, time and key.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct PendingTimer {
-    domain: u8,
-    timestamp: i64,
-    key: Vec<u8>,
-}
-
-/// A record that came out.
-struct Output {
-    lane: u8,
-    timestamp: Option<i64>,
-    payload: Vec<u8>,
+    records: Vec<Output>,
+    log: Vec<(Level, String)>,
+    effects: Effects,
 }
 
 impl<D: KeyedProcessFunction> Harness<D> {
@@ -92,51 +96,68 @@ impl<D: KeyedProcessFunction> Harness<D> {
     /// # Errors
     /// The parameters do not encode or are refused.
     pub fn open(parameters: &impl Serialize) -> Result<Self, String> {
-        let (descriptor, mut bytes) = (Runner::<D>::describe(), Vec::new());
+        let mut bytes = Vec::new();
         encode::append(parameters, &mut bytes)?;
-        let mut store = Store::new(&descriptor);
-        let mut runner = Runner::new();
-        runner.open(&bytes, &mut store)?;
-        Ok(Self {
-            runner,
+        let (seen, emitted) = <(Arc<Mutex<Seen>>, Arc<Emitted>)>::default();
+        let factory = Arc::new(Factory::<D>::watched(Arc::clone(&seen)));
+        let descriptor = factory.descriptor();
+        let operator = new_operator(&factory, &bytes, MemoryState::new(&descriptor.states))?;
+        let mut harness = Self {
+            outputs: Emitted::outputs(&emitted, descriptor.lanes.len()),
+            tables: vec![BTreeMap::new(); descriptor.tables.len()],
+            factory,
             parameters: bytes,
-            descriptor,
-            store,
-            effects: Effects::default(),
-            batch_rows: 1024,
-            waiting: Vec::new(),
-            timers: BTreeSet::new(),
-            watermark: i64::MIN,
+            operator,
+            seen,
+            emitted,
+            batch_rows: BATCH_ROWS,
+            on_error: OnError::Fail,
+            changed: false,
+            waiting: Batch::default(),
             clock: 0,
-            outputs: Vec::new(),
-        })
+            records: Vec::new(),
+            log: Vec::new(),
+            effects: Effects::default(),
+        };
+        harness.collect();
+        Ok(harness)
     }
 
     /// At most that many rows in a batch (1,024 by default): what a detector does may not depend on it.
     #[must_use]
     pub fn batch_rows(mut self, rows: usize) -> Self {
-        self.batch_rows = rows.max(1);
+        (self.batch_rows, self.changed) = (rows.max(1), true);
         self
     }
 
-    /// Maps and lists of up to that many entries come whole with a batch (64 by default), larger ones are read lazily.
+    /// Maps and lists of up to that many entries come whole with a batch (the engine's 64 by default, and at most), larger ones are read
+    /// lazily.
     #[must_use]
-    pub fn whole_entries(mut self, entries: usize) -> Self {
-        self.store.whole_entries = entries;
+    pub fn whole_entries(self, entries: usize) -> Self {
+        lock(&self.seen).whole_entries = Some(entries);
         self
     }
 
-    /// Adds a row to a reference table.
+    /// Bad records and timers become [dead letters](Self::dead_letters) instead of errors, as with `on_error: dead-letter` in a job spec.
+    #[must_use]
+    pub fn dead_letter(mut self) -> Self {
+        (self.on_error, self.changed) = (OnError::DeadLetter, true);
+        self
+    }
+
+    /// Adds a row to a reference table, in the place of one with the same key.
     ///
     /// # Errors
     /// The detector has no such table, or the row does not encode.
     pub fn row(&mut self, table: &str, key: &impl Serialize, row: &impl Serialize) -> Result<(), String> {
-        let names = self.descriptor.tables.iter().map(|table| table.name.as_str());
-        let table = index_of(names, table).ok_or_else(|| format!("the detector has no table {table}"))?;
+        let mut names = self.descriptor().tables.iter().map(|table| table.name.as_str());
+        let index = names.position(|known| known == table);
+        let rows = index.and_then(|index| self.tables.get_mut(index)).ok_or_else(|| format!("the detector has no table {table}"))?;
         let (mut encoded_key, mut encoded_row) = (Vec::new(), Vec::new());
         ordered::append(key, &mut encoded_key).map_err(|error| error.to_string())?;
         encode::append(row, &mut encoded_row)?;
-        self.store.tables.insert((table, encoded_key), encoded_row);
+        rows.insert(encoded_key, encoded_row);
+        self.changed = true;
         Ok(())
     }
 
@@ -145,10 +166,14 @@ impl<D: KeyedProcessFunction> Harness<D> {
     /// # Errors
     /// The batch ran and failed, or the record does not encode.
     pub fn element(&mut self, key: &D::Key, timestamp: impl Into<Option<i64>>, element: &D::Input<'_>) -> Result<(), BatchFailure> {
-        let mut waiting = Waiting { key: Vec::new(), timestamp: timestamp.into(), payload: Vec::new() };
-        ordered::append(key, &mut waiting.key).map_err(|error| BatchFailure::Fatal(error.to_string()))?;
-        encode::append(element, &mut waiting.payload).map_err(BatchFailure::Fatal)?;
-        self.waiting.push(waiting);
+        let (mut encoded_key, mut payload) = (Vec::new(), Vec::new());
+        ordered::append(key, &mut encoded_key).map_err(|error| BatchFailure::Fatal(error.to_string()))?;
+        encode::append(element, &mut payload).map_err(BatchFailure::Fatal)?;
+        self.waiting.push(&payload, timestamp.into(), Origin::NONE);
+        if self.descriptor().key.is_some() {
+            self.waiting.key.push(&encoded_key);
+            self.waiting.hash.push(hash_key(&encoded_key));
+        }
         if self.waiting.len() < self.batch_rows { Ok(()) } else { self.flush() }
     }
 
@@ -158,18 +183,10 @@ impl<D: KeyedProcessFunction> Harness<D> {
     /// The record does not encode, or a batch failed.
     pub fn broadcast(&mut self, timestamp: impl Into<Option<i64>>, element: &impl Serialize) -> Result<(), BatchFailure> {
         self.flush()?;
-        let (timestamp, mut payload) = (timestamp.into(), BlobsBuf::default());
-        encode::append(element, &mut payload.bytes).map_err(BatchFailure::Fatal)?;
-        payload.finish();
-        let (times, timed) = ([timestamp.unwrap_or(0)], [u8::from(timestamp.is_some())]);
-        let elements = Elements { slot: &[], timestamp: &times, timed: &timed, payload: payload.view() };
-        let prefetched = Prefetched::new(&mut self.store, BlobsBuf::default());
-        let (values, entries) = prefetched.columns();
-        let batch = prefetched.batch(self.watermark, self.clock, &values, &entries);
-        self.runner.process_broadcast_elements(&batch, &elements, &mut self.store, &mut self.effects)?;
-        self.store.apply_broadcast(&std::mem::take(&mut self.effects.writes));
-        self.apply();
-        Ok(())
+        let (mut batch, mut payload) = (Batch { broadcast: true, ..Batch::default() }, Vec::new());
+        encode::append(element, &mut payload).map_err(BatchFailure::Fatal)?;
+        batch.push(&payload, timestamp.into(), Origin::NONE);
+        self.process(&batch)
     }
 
     /// Raises the watermark and fires what is due; a lower or the same one does nothing.
@@ -178,11 +195,11 @@ impl<D: KeyedProcessFunction> Harness<D> {
     /// A batch failed.
     pub fn watermark(&mut self, timestamp: i64) -> Result<(), BatchFailure> {
         self.flush()?;
-        if timestamp <= self.watermark {
+        if timestamp <= self.current_watermark() {
             return Ok(());
         }
-        self.watermark = timestamp;
-        self.fire(time_domain::EVENT, timestamp)
+        self.operator.begin_pass(Domain::Event, Timestamp(timestamp));
+        self.finish_pass()
     }
 
     /// Moves the processing clock, which begins at 0, and fires the timers that it is past.
@@ -192,9 +209,11 @@ impl<D: KeyedProcessFunction> Harness<D> {
     pub fn processing_time(&mut self, timestamp: i64) -> Result<(), BatchFailure> {
         self.flush()?;
         self.clock = timestamp;
-        self.store.now = timestamp;
         match timestamp.checked_sub(1) {
-            Some(horizon) => self.fire(time_domain::PROCESSING, horizon),
+            Some(horizon) => {
+                self.operator.begin_pass(Domain::Processing, Timestamp(horizon));
+                self.finish_pass()
+            }
             None => Ok(()),
         }
     }
@@ -205,11 +224,22 @@ impl<D: KeyedProcessFunction> Harness<D> {
     /// The batch ran and failed, the detector has no such lane, or a record is not a `T`.
     pub fn outputs<'h, T: Deserialize<'h>>(&'h mut self, lane: &str) -> Result<Vec<(Option<i64>, T)>, BatchFailure> {
         self.flush()?;
-        let names = self.descriptor.lanes.iter().map(|lane| lane.name.as_str());
-        let id = index_of(names, lane).ok_or_else(|| BatchFailure::Fatal(format!("the detector has no lane {lane}")))?;
-        let records = self.outputs.iter().filter(|output| output.lane == id);
+        let known = self.descriptor().lanes.iter().position(|known| known.name == lane);
+        let known = known.ok_or_else(|| BatchFailure::Fatal(format!("the detector has no lane {lane}")))?;
+        let records = self.records.iter().filter(|output| output.lane == known);
         let decode = |output: &'h Output| Ok((output.timestamp, postcard::from_bytes(&output.payload)?));
         records.map(decode).collect::<postcard::Result<_>>().map_err(|error| BatchFailure::Fatal(format!("lane {lane}: {error}")))
+    }
+
+    /// The bad records and timers so far, if the harness keeps [dead letters](Self::dead_letter).
+    ///
+    /// # Errors
+    /// The batch ran and failed.
+    pub fn dead_letters(&mut self) -> Result<Vec<DeadLetter>, BatchFailure> {
+        self.flush()?;
+        let lane = self.operator.settings().dead_letter_lane();
+        let letters = self.records.iter().filter(|output| output.lane == lane);
+        letters.map(|letter| DeadLetter::read(&letter.payload).map_err(BatchFailure::Fatal)).collect()
     }
 
     /// How many timers are registered, on both clocks.
@@ -218,25 +248,58 @@ impl<D: KeyedProcessFunction> Harness<D> {
     /// The batch ran and failed.
     pub fn pending_timers(&mut self) -> Result<usize, BatchFailure> {
         self.flush()?;
-        Ok(self.timers.len())
+        let metrics = self.operator.metrics();
+        Ok(usize::try_from(metrics.event_timers_pending + metrics.processing_timers_pending).unwrap_or(usize::MAX))
     }
 
-    /// How many values, entries and elements are stored.
+    /// How many values, entries and elements are stored under keys, without those that have expired.
     ///
     /// # Errors
     /// The batch ran and failed.
     pub fn stored(&mut self) -> Result<usize, BatchFailure> {
-        self.flush()?;
-        Ok(self.store.len())
+        let snapshot = self.snapshot()?;
+        snapshot.live_items(self.clock).map_err(|error| BatchFailure::Fatal(error.to_string()))
     }
 
-    /// What the detector logged.
+    /// The watermark; `i64::MIN` before the first.
+    #[must_use]
+    pub fn current_watermark(&self) -> i64 {
+        self.operator.watermark().0
+    }
+
+    /// How many records came at or behind the watermark. They are processed all the same.
+    ///
+    /// # Errors
+    /// The batch ran and failed.
+    pub fn late_records(&mut self) -> Result<u64, BatchFailure> {
+        self.flush()?;
+        Ok(self.operator.metrics().late_records)
+    }
+
+    /// What `ctx.count` has added to a counter; 0 if nothing.
+    ///
+    /// # Errors
+    /// The batch ran and failed.
+    pub fn counter(&mut self, counter: &str) -> Result<u64, BatchFailure> {
+        Ok(self.counters()?.get(counter).copied().unwrap_or(0))
+    }
+
+    /// All counters by name.
+    ///
+    /// # Errors
+    /// The batch ran and failed.
+    pub fn counters(&mut self) -> Result<BTreeMap<String, u64>, BatchFailure> {
+        self.flush()?;
+        Ok(lock(&self.seen).counters.clone())
+    }
+
+    /// What the detector logged, calls that failed included.
     #[must_use]
     pub fn log(&self) -> &[(Level, String)] {
-        &self.store.log
+        &self.log
     }
 
-    /// The effects of the last batch, as the host would get them.
+    /// The effects of the last call, as the host would get them. A large batch takes several calls.
     #[must_use]
     pub fn last_effects(&self) -> &Effects {
         &self.effects
@@ -247,111 +310,93 @@ impl<D: KeyedProcessFunction> Harness<D> {
     /// # Errors
     /// The batch failed; its records are gone.
     pub fn flush(&mut self) -> Result<(), BatchFailure> {
-        let waiting = std::mem::take(&mut self.waiting);
-        if waiting.is_empty() {
+        // As in a job, no record comes in amid a pass. One is left only where a timer has failed.
+        self.finish_pass()?;
+        if self.waiting.is_empty() {
             return Ok(());
         }
-        let mut slots = Slots::default();
-        let keyed = self.descriptor.key.is_some();
-        let slot: Vec<u32> = if keyed { waiting.iter().map(|row| slots.of(&row.key)).collect() } else { Vec::new() };
-        let timestamp: Vec<i64> = waiting.iter().map(|row| row.timestamp.unwrap_or(0)).collect();
-        let timed: Vec<u8> = waiting.iter().map(|row| u8::from(row.timestamp.is_some())).collect();
-        let mut payload = BlobsBuf::default();
-        waiting.iter().for_each(|row| payload.push(&row.payload));
-        let elements = Elements { slot: &slot, timestamp: &timestamp, timed: &timed, payload: payload.view() };
-        let prefetched = Prefetched::new(&mut self.store, slots.keys);
-        let (values, entries) = prefetched.columns();
-        let batch = prefetched.batch(self.watermark, self.clock, &values, &entries);
-        let consumed = self.runner.process_elements(&batch, &elements, &mut self.store, &mut self.effects)?;
-        debug_assert_eq!(consumed as usize, waiting.len());
-        self.apply();
-        Ok(())
+        let batch = std::mem::take(&mut self.waiting);
+        self.process(&batch)
     }
 
-    /// Fires timers up to the horizon, batch by batch.
-    fn fire(&mut self, domain: u8, horizon: i64) -> Result<(), BatchFailure> {
-        while let Some((due, horizon)) = self.take_due(domain, horizon) {
-            let keys: BTreeSet<&[u8]> = due.iter().map(|timer| timer.key.as_slice()).collect();
-            let mut slots = Slots::default();
-            keys.into_iter().for_each(|key| {
-                slots.of(key);
-            });
-            let slot: Vec<u32> = due.iter().map(|timer| slots.of(&timer.key)).collect();
-            let timestamp: Vec<i64> = due.iter().map(|timer| timer.timestamp).collect();
-            let timers = Timers { domain, slot: &slot, timestamp: &timestamp, horizon };
-            let prefetched = Prefetched::new(&mut self.store, slots.keys);
-            let (values, entries) = prefetched.columns();
-            let batch = prefetched.batch(self.watermark, self.clock, &values, &entries);
-            self.runner.on_timers(&batch, &timers, &mut self.store, &mut self.effects)?;
-            self.apply();
+    fn descriptor(&self) -> &Descriptor {
+        self.factory.descriptor()
+    }
+
+    /// Calls the detector with a batch, part by part as in a job.
+    fn process(&mut self, batch: &Batch) -> Result<(), BatchFailure> {
+        lock(&self.seen).rows = 0;
+        self.configure()?;
+        let now = Timestamp(self.clock);
+        let mut cursor = self.operator.begin(batch, now);
+        while !cursor.is_done() {
+            let outcome = self.operator.process_part(batch, &mut cursor, &mut Env { now, outputs: &mut self.outputs });
+            self.after_call(outcome)?;
         }
         Ok(())
     }
 
-    /// Takes the next batch of due timers, whole timestamps or a part of one, and how far it reaches.
-    fn take_due(&mut self, domain: u8, horizon: i64) -> Option<(Vec<PendingTimer>, i64)> {
-        let due = self.timers.iter().filter(|timer| timer.domain == domain && timer.timestamp <= horizon);
-        let mut batch: Vec<PendingTimer> = due.take(self.batch_rows + 1).cloned().collect();
-        let (first, last) = (batch.first()?.timestamp, batch.last()?.timestamp);
-        let mut reach = horizon;
-        if batch.len() > self.batch_rows {
-            batch.pop();
-            if first < last {
-                batch.retain(|timer| timer.timestamp < last);
+    /// Fires the timers that are left of the pass that was begun.
+    fn finish_pass(&mut self) -> Result<(), BatchFailure> {
+        self.configure()?;
+        while self.operator.pass().is_some() {
+            lock(&self.seen).rows = 0;
+            let outcome = self.operator.continue_pass(&mut Env { now: Timestamp(self.clock), outputs: &mut self.outputs });
+            self.after_call(outcome.map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// The detector's own words come before those of the engine, which would look for the row to blame by calling it again.
+    fn after_call(&mut self, outcome: tidemill_core::Result<()>) -> Result<(), BatchFailure> {
+        self.collect();
+        let (failure, rows) = {
+            let mut seen = lock(&self.seen);
+            (seen.failure.take(), seen.rows)
+        };
+        match failure {
+            Some(BatchFailure::BadRecord(row, reason)) if self.on_error == OnError::Fail => {
+                Err(BatchFailure::BadRecord(rows + row, reason))
             }
-            reach = batch.last()?.timestamp;
+            Some(failure @ BatchFailure::Fatal(_)) => Err(failure),
+            _ => outcome.map_err(|error| BatchFailure::Fatal(error.chain())),
         }
-        if reach == i64::MIN {
-            // No timer can join such a batch, so each that is registered meanwhile must find its place between two.
-            batch.truncate(1);
-        }
-        for timer in &batch {
-            self.timers.remove(timer);
-        }
-        Some((batch, reach))
     }
 
-    fn apply(&mut self) {
-        let Effects { writes, timers, outputs } = &self.effects;
-        self.store.apply(writes);
-        for (row, op) in timers.op.iter().enumerate() {
-            let timer = (timers.domain.get(row).copied()).zip(timers.timestamp.get(row).copied()).zip(timers.slot.get(row).copied());
-            let Some(((domain, timestamp), slot)) = timer else { continue };
-            let timer = PendingTimer { domain, timestamp, key: self.store.keys.get(slot as usize).to_vec() };
-            if *op == timer_op::REGISTER {
-                self.timers.insert(timer)
-            } else {
-                self.timers.remove(&timer)
-            };
+    /// Takes what the instance and the operator have left for the harness.
+    fn collect(&mut self) {
+        let mut seen = lock(&self.seen);
+        self.log.append(&mut seen.log);
+        self.effects.clone_from(&seen.effects);
+        self.records.append(&mut self.emitted.take());
+    }
+
+    /// Tells the operator what has changed since the last call.
+    fn configure(&mut self) -> Result<(), BatchFailure> {
+        if !std::mem::take(&mut self.changed) {
+            return Ok(());
         }
-        for (row, lane) in outputs.lane.iter().enumerate() {
-            let timed = outputs.timed.is_empty() || outputs.timed.get(row) == Some(&1);
-            let timestamp = outputs.timestamp.get(row).copied().filter(|_| timed);
-            self.outputs.push(Output { lane: *lane, timestamp, payload: outputs.payload.get(row).to_vec() });
-        }
+        let table = |rows: &BTreeMap<Vec<u8>, Vec<u8>>| {
+            let mut table = Table::default();
+            rows.iter().try_for_each(|(key, row)| table.insert(key, row)).map(|()| table)
+        };
+        let tables: Arc<[Table]> = self.tables.iter().map(table).collect::<Result<_, _>>().map_err(BatchFailure::Fatal)?;
+        let mut settings = settings(&self.factory, &self.parameters);
+        (settings.batch_rows, settings.on_error, settings.tables) = (self.batch_rows, self.on_error, tables);
+        self.operator.configure(Arc::new(settings));
+        Ok(())
     }
 }
 
-/// Numbers keys.
-#[derive(Default)]
-struct Slots {
-    known: BTreeMap<Vec<u8>, u32>,
-    keys: BlobsBuf,
+/// An operator with this state.
+fn new_operator<D: KeyedProcessFunction>(factory: &Arc<Factory<D>>, parameters: &[u8], state: MemoryState) -> Result<Operator, String> {
+    let settings = settings(factory, parameters);
+    Operator::new(Arc::new(settings), Box::new(state)).map_err(|error| factory.refusal().unwrap_or_else(|| error.chain()))
 }
 
-impl Slots {
-    fn of(&mut self, key: &[u8]) -> u32 {
-        let next = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
-        let slot = *self.known.entry(key.to_vec()).or_insert(next);
-        if slot == next {
-            self.keys.push(key);
-        }
-        slot
-    }
-}
-
-fn index_of<'a>(mut names: impl Iterator<Item = &'a str>, name: &str) -> Option<u8> {
-    names.position(|known| known == name).and_then(|index| u8::try_from(index).ok())
+fn settings<D: KeyedProcessFunction>(factory: &Arc<Factory<D>>, parameters: &[u8]) -> OperatorSettings {
+    let factory: Arc<dyn DetectorFactory> = Arc::<Factory<D>>::clone(factory);
+    OperatorSettings::new(D::NAME, factory, parameters.to_vec(), MAX_PARALLELISM)
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 use tidemill_wit::descriptor::{StateDescriptor, StateKind};
 use tidemill_wit::schema::TypeTable;
+#[cfg(feature = "json")]
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::sink::Committable;
 use crate::source::Split;
+#[cfg(feature = "json")]
 use crate::{Error, Result};
 
 /// The version of the format.
@@ -201,6 +203,7 @@ impl StoredState {
     }
 }
 
+#[cfg(feature = "json")]
 impl Manifest {
     /// The manifest as it is stored.
     ///
@@ -263,7 +266,7 @@ impl Manifest {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "json"))]
 mod tests {
     use super::{Manifest, SourcePositions, VERSION};
     use crate::source::Split;

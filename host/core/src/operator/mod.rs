@@ -97,6 +97,14 @@ impl Operator {
         Self { subtask, ..self }
     }
 
+    /// Replaces the settings between two batches: what bad records lead to, the batch size, the tables. The detector and its parameters must be
+    /// the same.
+    pub fn configure(&mut self, settings: Arc<OperatorSettings>) {
+        (self.row_pace, self.timer_pace) = (Pace::new(settings.batch_rows), Pace::new(settings.batch_rows));
+        self.reads.tables = Arc::clone(&settings.tables);
+        self.settings = settings;
+    }
+
     /// Removes some of what has expired, while there is nothing else to do.
     ///
     /// # Errors

@@ -1,9 +1,12 @@
 //! Encoded values as JSON text.
 
+mod scalar;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tidemill_wit::schema::{Content, Field, Shape, Type, TypeTable, Variant};
 
+use self::scalar::Scalar;
 use super::scalar::{Int, blob, count, flag, float32, float64, signed_varint, string, varint};
 use super::walk::{MAX_DEPTH, deeper, finished, no_variant, shape, through_newtypes};
 
@@ -69,8 +72,10 @@ pub fn object_key(table: &TypeTable, key: &Type) -> Option<ObjectKey> {
     }
 }
 
-fn put<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), String> {
-    serde_json::to_writer(out, value).map_err(|error| error.to_string())
+#[expect(clippy::unnecessary_wraps, reason = "so that a value is written where it has been read")]
+fn put<T: Scalar + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), String> {
+    value.write(out);
+    Ok(())
 }
 
 struct Writer<'a> {
