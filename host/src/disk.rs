@@ -1,14 +1,15 @@
 //! The machine's file system. Errors keep the kind that the operating system gave and say what was done to which path.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Kind;
-use tidemill_core::disk::{Disk, DiskFile};
+use tidemill_core::disk::{Disk, DiskFile, DiskReader};
 
-/// How much of a file is read at once where it is read part by part.
-const PART: usize = 1 << 20;
+/// The mode of sealed files.
+const READ_ONLY: u32 = 0o444;
 
 /// The file system of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,31 +17,29 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = File::create(path).map_err(|error| about("create", path, &error))?;
+        // A new file each time: `O_EXCL` neither follows a link nor opens what is there.
+        let file = match File::create_new(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => fs::remove_file(path).and_then(|()| File::create_new(path)),
+            created => created,
+        };
+        let file = file.map_err(|error| about("create", path, &error))?;
         Ok(Box::new(OpenFile { file, path: path.to_owned() }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskReader>> {
+        Ok(Box::new(File::open(path).map_err(|error| about("read", path, &error))?))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         fs::read(path).map_err(|error| about("read", path, &error))
     }
 
-    fn read_parts(&self, path: &Path, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        let failed = |error| about("read", path, &error);
-        let (mut file, mut part) = (File::open(path).map_err(failed)?, vec![0; PART]);
-        loop {
-            let read = match file.read(&mut part) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                read => read.map_err(failed)?,
-            };
-            match part.get(..read).filter(|bytes| !bytes.is_empty()) {
-                Some(bytes) => each(bytes)?,
-                None => return Ok(()),
-            }
-        }
-    }
-
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to).map_err(|error| about("link", from, &error))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path).map_err(|error| about("find", path, &error))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -86,6 +85,10 @@ impl Disk for RealDisk {
         self.sync_dir(parent)
     }
 
+    fn create_local_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::create_dir_all(dir).map_err(|error| about("create the folder", dir, &error))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir).and_then(|folder| folder.sync_all()).map_err(|error| about("sync the folder", dir, &error))
     }
@@ -120,6 +123,11 @@ impl DiskFile for OpenFile {
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_all().map_err(|error| about("sync", &self.path, &error))
     }
+
+    fn seal(&mut self) -> io::Result<()> {
+        let read_only = fs::Permissions::from_mode(READ_ONLY);
+        self.file.set_permissions(read_only).map_err(|error| about("make read-only", &self.path, &error))
+    }
 }
 
 /// The folder of a path; that of a bare name is the working directory.
@@ -145,6 +153,7 @@ fn about(action: &str, path: &Path, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
+    use std::os::unix::fs::MetadataExt;
 
     use tidemill_core::disk::Disk;
 
@@ -178,6 +187,26 @@ mod tests {
         RealDisk.remove_dir(&dir).unwrap();
         RealDisk.remove_dir(&dir).unwrap();
         assert!(RealDisk.list(&dir).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_name_that_is_taken_keeps_its_content_under_its_other_names() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let mut stored = RealDisk.create(&path("stored")).unwrap();
+        stored.write(b"state").unwrap();
+        stored.seal().unwrap();
+        stored.sync().unwrap();
+        assert_eq!(std::fs::metadata(path("stored")).unwrap().mode() & 0o777, 0o444);
+        RealDisk.link(&path("stored"), &path("linked")).unwrap();
+        std::os::unix::fs::symlink(path("stored"), path("symlink")).unwrap();
+        for name in ["linked", "symlink"] {
+            RealDisk.create(&path(name)).unwrap().write(b"other").unwrap();
+            assert_eq!(RealDisk.read(&path(name)).unwrap(), b"other");
+            assert_eq!(RealDisk.read(&path("stored")).unwrap(), b"state");
+        }
+        assert_eq!(RealDisk.link(&path("stored"), &path("linked")).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert!(RealDisk.create(root.path()).is_err(), "a folder is not taken away");
     }
 
     #[test]

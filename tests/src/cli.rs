@@ -3,13 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::witness::Witness;
+
 /// How long anything may take before a test gives up: far more than it needs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Of so many starts before the last one is remembered what they found.
+const MOST_WITNESSES: usize = 1;
 
 /// The root of the repository.
 #[must_use]
@@ -44,6 +50,8 @@ pub fn component(name: &str) -> PathBuf {
 #[derive(Debug)]
 pub struct Workplace {
     dir: TempDir,
+    /// What was there before jobs were started: none may have changed it.
+    witnesses: Mutex<Vec<Witness>>,
 }
 
 /// What a finished process left.
@@ -93,7 +101,7 @@ impl Workplace {
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test cannot go on")]
     pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().expect("a temporary folder") }
+        Self { dir: tempfile::tempdir().expect("a temporary folder"), witnesses: Mutex::default() }
     }
 
     /// A folder with a Larkspur day and the stock-out job, unthrottled, with checkpoints every 50 ms.
@@ -191,6 +199,12 @@ impl Workplace {
 
     #[expect(clippy::expect_used, reason = "a test cannot go on")]
     fn spawn(&self, mut command: Command) -> Child {
+        if command.get_args().any(|argument| argument == "run") {
+            let mut witnesses = self.witnesses.lock().expect("no test goes on after a panic");
+            witnesses.retain(|witness| witness.files() > 0);
+            witnesses.truncate(MOST_WITNESSES);
+            witnesses.insert(0, Witness::of(self.dir.path()));
+        }
         let file = |name: &str| Stdio::from(fs::File::create(self.path(name)).expect("a file for output"));
         command.stdout(file("stdout.log")).stderr(file("stderr.log")).stdin(Stdio::null()).spawn().expect("the program")
     }
@@ -211,6 +225,9 @@ impl Workplace {
             }
             std::thread::sleep(Duration::from_millis(2));
             status = child.try_wait().expect("a child");
+        }
+        for witness in &*self.witnesses.lock().expect("no test goes on after a panic") {
+            witness.check().expect("a start changes nothing that it may restore");
         }
         let read = |name: &str| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned();
         Ended { status: status.expect("an end"), stdout: read("stdout.log"), stderr: read("stderr.log") }

@@ -10,3 +10,4 @@ pub mod sim;
 pub mod sim_disk;
 pub mod small_disk;
 pub mod stored;
+pub mod witness;

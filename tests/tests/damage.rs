@@ -21,6 +21,7 @@ use tidemill_tests::cli::{component, root};
 use tidemill_tests::sim::day::Day;
 use tidemill_tests::sim::job::{Shape, stock_out};
 use tidemill_tests::sim::life::{CHECKPOINTS, Life};
+use tidemill_tests::sim::source::Gate;
 use tidemill_tests::sim_disk::SimDisk;
 
 /// The name under which the simulated job claims its folder.
@@ -55,7 +56,7 @@ fn damaged(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
 fn job_with_checkpoints() -> (Job, Arc<dyn Disk>, CheckpointStore) {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new(7));
     let shape = Shape { parallelism: 2, queue_capacity: 4, batch_rows: 16, source_rows: 16, max_rate: None, moody: false };
-    let job = stock_out(&Day::new(7, 400, 3), shape, &disk).unwrap();
+    let job = stock_out(&Day::new(7, 400, 3), shape, &disk, &Gate::default()).unwrap();
     let mut life = Life::start(&job, &disk, Rng::with_seed(7), Timestamp(0), 1).unwrap().unwrap();
     while life.tally().committed < 3 {
         assert_eq!(life.step().unwrap(), None, "the day is too short");

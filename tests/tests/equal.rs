@@ -19,6 +19,7 @@ use tidemill_tests::cli::Workplace;
 use tidemill_tests::sim::day::Day;
 use tidemill_tests::sim::job::{OUTPUTS, Shape, stock_out};
 use tidemill_tests::sim::life::Life;
+use tidemill_tests::sim::source::Gate;
 use tidemill_tests::sim_disk::SimDisk;
 
 #[test]
@@ -53,7 +54,7 @@ fn native_detectors_give_the_batch_answer_at_any_batch_size() {
     for (parallelism, batch_rows, source_rows) in [(1, 1, 1), (1, 1024, 1024), (2, 1, 1024), (3, 7, 100), (3, 1024, 1)] {
         let shape = Shape { parallelism, queue_capacity: 1 + batch_rows % 4, batch_rows, source_rows, max_rate: None, moody: false };
         let disk = SimDisk::new(1);
-        let mut job = stock_out(&day, shape, &(Arc::new(disk.clone()) as _)).unwrap();
+        let mut job = stock_out(&day, shape, &(Arc::new(disk.clone()) as _), &Gate::default()).unwrap();
         job.checkpoints.interval = 10_000;
         check(&day, &run(&job, &disk), OUTPUTS.map(PathBuf::from), &shape);
     }

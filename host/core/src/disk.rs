@@ -1,16 +1,27 @@
-//! What checkpoints and file sinks need of a disk, as a trait, so that a simulated disk can lose, tear and refuse writes.
+//! The file system that checkpoints, state and file sinks use, as a trait, so that a simulated disk can lose, tear and refuse writes.
 
-use std::io;
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+
+/// How many bytes [`Disk::read_parts`] reads at once.
+const PART: usize = 1 << 20;
 
 /// A file system. Only what was synced survives a crash: a file's bytes after [`DiskFile::sync`], its name after
 /// [`sync_dir`](Disk::sync_dir) of its folder.
 pub trait Disk: Send + Sync {
-    /// Creates a file, or empties an existing one.
+    /// Creates an empty file. A file that has the name already is unlinked: it keeps its content under its other names.
+    ///
+    /// INVARIANT: no existing file is ever opened for writing. The name of a local file may be a hard link to a file of a checkpoint, and
+    /// emptying the one would empty the other.
     ///
     /// # Errors
     /// The operating system's.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskReader>>;
     /// Reads a whole file.
     ///
     /// # Errors
@@ -21,15 +32,29 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The operating system's, or that of `each`.
     fn read_parts(&self, path: &Path, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        each(&self.read(path)?)
+        let (mut file, mut part) = (self.open(path)?, vec![0; PART]);
+        loop {
+            let read = match file.read(&mut part) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            match part.get(..read).filter(|bytes| !bytes.is_empty()) {
+                Some(bytes) => each(bytes)?,
+                None => return Ok(()),
+            }
+        }
     }
-    /// Gives a file, which nobody changes any more, a second name: a path of this machine, whose file system may be another.
+    /// Gives a sealed file a second name: a path of this machine, whose file system may be another.
     ///
     /// # Errors
-    /// The operating system's. Then the file must be copied.
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let _ = (from, to);
-        Err(io::ErrorKind::Unsupported.into())
+    /// The operating system's, such as that the name is taken, or that the file must be copied since `to` is on another file system.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// The path of something that exists, absolute and without symbolic links.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_owned())
     }
     /// Renames a file within a folder, replacing what has the name.
     ///
@@ -56,6 +81,11 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// The operating system's.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Creates a folder and its parents for files that nobody needs after a crash.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn create_local_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable.
     ///
     /// # Errors
@@ -70,9 +100,19 @@ pub trait DiskFile: Send {
     /// # Errors
     /// The operating system's, such as a full disk.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Makes the bytes written so far durable.
+    /// Makes the bytes written so far durable, and the seal.
     ///
     /// # Errors
     /// The operating system's.
     fn sync(&mut self) -> io::Result<()>;
+    /// Makes the file read-only for everybody (mode 0444): nothing is written to it any more, under any of its names.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn seal(&mut self) -> io::Result<()>;
 }
+
+/// A file that is being read.
+pub trait DiskReader: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> DiskReader for T {}

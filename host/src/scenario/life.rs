@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Waker;
 
+use tidemill_core::disk::Disk;
 use tidemill_core::exchange::Barrier;
 use tidemill_core::operator::Observer;
 use tidemill_core::source::{Source, Split};
@@ -13,7 +14,6 @@ use tidemill_core::{Error, Result, Timestamp};
 use tidemill_wit::descriptor::Descriptor;
 
 use super::components::Components;
-use super::disk::MemoryDisk;
 use super::emitted::{Emission, Recorder};
 use super::metrics;
 use super::source::{SPLIT, StepSource};
@@ -21,7 +21,7 @@ use crate::runtime::checkpoints::{Checkpoints, Task};
 use crate::runtime::recovery::{Missing, Recovered, restore};
 use crate::runtime::{Job, Rig};
 use crate::spec::case::{Case, Setup};
-use crate::state::backend_without_files;
+use crate::state::backend_on;
 use crate::store::CheckpointStore;
 
 use super::job::assemble;
@@ -32,6 +32,8 @@ const MOST_ROUNDS: u32 = 4_000_000;
 /// What a job starts from.
 #[derive(Clone)]
 pub(super) struct Start {
+    /// Where state and checkpoints of the whole run are.
+    pub(super) disk: Arc<dyn Disk>,
     /// The setup.
     pub(super) setup: Setup,
     /// A checkpoint or savepoint, alone in its store; `None`: it starts empty.
@@ -51,6 +53,7 @@ pub(super) enum Timers {
 
 /// A running job.
 pub(super) struct Life {
+    disk: Arc<dyn Disk>,
     job: Job,
     workers: Vec<Worker>,
     input: StepSource,
@@ -72,7 +75,7 @@ impl Life {
             None => None,
         };
         let mut job = assemble(case, &start.setup, components, stored, rig)?;
-        job.backend = backend_without_files(start.setup.backend.live())?;
+        job.backend = backend_on(&start.disk, start.setup.backend.live(), batch_rows > 1)?;
         let recovered = match &start.from {
             Some(store) => restore(&job, store, start.missing)?,
             None => Recovered { operators: job.graph.nodes.iter().map(|_| None).collect(), ..Recovered::default() },
@@ -89,7 +92,7 @@ impl Life {
             attempt: 0,
         };
         let workers = build(&job.graph, &setup)?;
-        Ok(Self { job, workers, input, broadcast, recorder })
+        Ok(Self { disk: Arc::clone(&start.disk), job, workers, input, broadcast, recorder })
     }
 
     /// The input.
@@ -158,7 +161,7 @@ impl Life {
     /// # Errors
     /// The job has failed.
     pub(super) fn snapshot(&mut self, checkpoint: u64, now: i64) -> Result<CheckpointStore> {
-        let store = CheckpointStore::open(Arc::new(MemoryDisk::default()), PathBuf::from("checkpoints"))?;
+        let store = CheckpointStore::open(Arc::clone(&self.disk), PathBuf::from(format!("checkpoints-{checkpoint}")))?;
         let mut checkpoints = Checkpoints::new(store.clone(), &self.job, &Recovered::default());
         for worker in &mut self.workers {
             worker.trigger(Barrier { checkpoint, ..Barrier::default() })?;

@@ -1,6 +1,7 @@
 //! Runs a case: step by step, on one backend and at one batch size.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidemill_core::schema::lanes;
 use tidemill_core::{Error, Kind, Result};
@@ -9,6 +10,7 @@ use tidemill_wit::schema::TypeTable;
 
 use super::compare::{Actual, Row, compare};
 use super::components::Components;
+use super::disk::MemoryDisk;
 use super::life::{Life, Start, Timers};
 use super::report::{CaseReport, Failure, RunReport};
 use crate::codec::{from_value, to_value};
@@ -78,7 +80,12 @@ impl<'a> Run<'a> {
             batch_rows,
             alone: false,
             clock: 0,
-            start: Start { setup: Setup { backend, ..case.setup.clone() }, from: None, missing: Missing::Refused },
+            start: Start {
+                disk: Arc::new(MemoryDisk::default()),
+                setup: Setup { backend, ..case.setup.clone() },
+                from: None,
+                missing: Missing::Refused,
+            },
             life: None,
             failed: None,
             ended: None,
@@ -234,7 +241,8 @@ impl<'a> Run<'a> {
             return Err(Error::config(format!("there is no savepoint or checkpoint `{}`{hint}", restore.from)));
         };
         let missing = if restore.allow_non_restored_state { Missing::Dropped } else { Missing::Refused };
-        let start = Start { setup: self.start.setup.changed(restore), from: Some(store.clone()), missing };
+        let (setup, from) = (self.start.setup.changed(restore), Some(store.clone()));
+        let start = Start { setup, from, missing, ..self.start.clone() };
         self.live(index, &start)
     }
 

@@ -1,44 +1,52 @@
 //! Folders of this machine for state in use. What is in them is never needed after a crash: state comes from checkpoints.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Result};
 
 /// A folder that is removed when it is no longer needed.
 pub(super) struct Folder {
     pub(super) path: PathBuf,
-    /// Whether it is one of the operating system's.
-    pub(super) real: bool,
+    /// Where it is, if it is removed with this.
+    disk: Option<Arc<dyn Disk>>,
 }
 
 impl Folder {
-    /// A folder of the operating system's, which is made if it is not there.
+    /// A folder that is made if it is not there.
     ///
     /// # Errors
     /// It cannot be made.
-    pub(super) fn create(path: PathBuf) -> Result<Self> {
-        std::fs::create_dir_all(&path).map_err(|error| Error::storage(format!("creating {}", path.display())).caused_by(error))?;
-        Ok(Self { path, real: true })
+    pub(super) fn create(disk: Arc<dyn Disk>, path: PathBuf) -> Result<Self> {
+        disk.create_local_dir(&path).map_err(|error| Error::storage(format!("creating {}", path.display())).caused_by(error))?;
+        Ok(Self::on(disk, path))
     }
 
-    /// A folder of the operating system's.
-    #[cfg(feature = "rocksdb")]
-    pub(super) fn real(path: PathBuf) -> Self {
-        Self { path, real: true }
+    /// A folder that is there, or that somebody else makes.
+    pub(super) fn on(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
+        Self { path, disk: Some(disk) }
     }
 
-    /// A folder that somebody else removes.
+    /// A folder that somebody else removes, or that is in the memory of a library.
     #[cfg(feature = "rocksdb")]
     pub(super) fn lent(path: PathBuf) -> Self {
-        Self { path, real: false }
+        Self { path, disk: None }
+    }
+
+    /// The disk that it is on, if it is removed with this.
+    #[cfg(feature = "rocksdb")]
+    pub(super) fn disk(&self) -> Option<&Arc<dyn Disk>> {
+        self.disk.as_ref()
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         // What cannot be removed now is removed when the job starts again.
-        if self.real {
-            let _ = std::fs::remove_dir_all(&self.path);
+        if let Some(disk) = &self.disk {
+            _ = disk.remove_dir(&self.path);
         }
     }
 }
@@ -47,14 +55,17 @@ impl Drop for Folder {
 ///
 /// # Errors
 /// It cannot be made or emptied.
-pub(super) fn empty(dir: &Path) -> Result<()> {
+pub(super) fn empty(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let doing = |what: &str, error| Error::config(format!("{what} the folder for live state {}", dir.display())).caused_by(error);
-    std::fs::create_dir_all(dir).map_err(|error| doing("creating", error))?;
+    disk.create_local_dir(dir).map_err(|error| doing("creating", error))?;
     // Not the folder itself: it may be a disk of its own, or a link to one.
-    let empty = || std::fs::read_dir(dir)?.try_for_each(|entry| remove(&entry?.path()));
-    empty().map_err(|error| doing("emptying", error))
+    let entries = disk.list(dir).map_err(|error| doing("emptying", error))?;
+    entries.iter().try_for_each(|entry| remove(disk, entry)).map_err(|error| doing("emptying", error))
 }
 
-fn remove(path: &Path) -> std::io::Result<()> {
-    if path.symlink_metadata()?.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }
+fn remove(disk: &dyn Disk, path: &Path) -> std::io::Result<()> {
+    match disk.remove_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotADirectory => disk.remove(path),
+        removed => removed,
+    }
 }

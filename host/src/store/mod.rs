@@ -54,6 +54,11 @@ impl CheckpointStore {
         Ok(Self { disk, dir })
     }
 
+    /// The disk that they are on.
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
     /// Writes a worker's state file.
     ///
     /// # Errors
@@ -325,7 +330,7 @@ impl CheckpointStore {
     /// Whether this is the folder in which the checkpoint is stored.
     #[must_use]
     pub fn is_place_of(&self, checkpoint: u64, dir: &Path) -> bool {
-        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        let real = |path: &Path| self.disk.canonical(path).ok();
         real(dir).is_some_and(|dir| real(&self.chk(checkpoint)) == Some(dir))
     }
 

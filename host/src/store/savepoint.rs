@@ -10,7 +10,7 @@ use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 
 use super::streamed::{Pieces, write_state};
-use super::{COMMITTED, CheckpointStore, MANIFEST, shared_name, write_durably};
+use super::{COMMITTED, CheckpointStore, MANIFEST, write_durably};
 use crate::disk::kind_of;
 
 /// A savepoint that is being written.
@@ -169,21 +169,7 @@ impl Saved {
     /// It is missing, or not what was written, or the copy did not become durable.
     pub fn copy_file(&self, file: &StoredFile, store: &CheckpointStore, checkpoint: u64, place: &str) -> Result<StoredFile> {
         let path = self.inside(&file.path)?;
-        let copy = match shared_name(file) {
-            Some(content) => store.store_shared(&path, &file.name, content)?,
-            None => store.store_own(&path, &file.name, checkpoint, place)?,
-        };
-        if (copy.bytes, &copy.checksum) != (file.bytes, &file.checksum) {
-            return Err(Error::corrupt(format!(
-                "state file {} is damaged: it has {} bytes with checksum {}, but {} bytes with checksum {} were written",
-                path.display(),
-                copy.bytes,
-                copy.checksum,
-                file.bytes,
-                file.checksum
-            )));
-        }
-        Ok(copy)
+        store.store_copy(&path, file, checkpoint, place)
     }
 
     /// The folder that the paths of the manifest are relative to, as a store.

@@ -2,8 +2,6 @@
 //! be wrong: a file stays as long as a manifest or a checkpoint under way names it.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{Read, Write};
 use std::path::Path;
 
 use tidemill_core::checkpoint::manifest::{Manifest, StoredFile};
@@ -13,16 +11,15 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{CheckpointStore, MANIFEST, PREFIX, manifest};
 
 const SHARED: &str = "shared";
-/// How much is copied at once.
-const CHUNK: usize = 1 << 20;
 
 impl CheckpointStore {
-    /// Copies a local file to where all checkpoints can name it. `content` stands for its content and for no other.
+    /// Copies a local file to where all checkpoints can name it. `content` stands for its content and for no other. The file is sealed: it
+    /// may have other names on this machine.
     ///
     /// # Errors
     /// It did not become durable.
     pub fn store_shared(&self, from: &Path, name: &str, content: &str) -> Result<StoredFile> {
-        self.copy_in(from, name, format!("{SHARED}/{content}"))
+        self.copy_in(from, name, format!("{SHARED}/{content}"), None)
     }
 
     /// Copies a local file into a checkpoint. `place` tells its owner from others in the checkpoint.
@@ -30,66 +27,71 @@ impl CheckpointStore {
     /// # Errors
     /// It did not become durable.
     pub fn store_own(&self, from: &Path, name: &str, checkpoint: u64, place: &str) -> Result<StoredFile> {
-        self.copy_in(from, name, format!("{PREFIX}{checkpoint}/{place}/{name}"))
+        self.copy_in(from, name, format!("{PREFIX}{checkpoint}/{place}/{name}"), None)
     }
 
-    fn copy_in(&self, from: &Path, name: &str, path: String) -> Result<StoredFile> {
-        let to = self.dir.join(&path);
-        let copy = || -> std::io::Result<(u64, u64)> {
-            let dir = to.parent().unwrap_or(&self.dir);
-            self.disk.create_dir(dir)?;
-            let temporary = dir.join(format!("{name}.tmp"));
-            let (mut source, mut target) = (File::open(from)?, self.disk.create(&temporary)?);
-            let (mut chunk, mut hash, mut bytes) = (vec![0; CHUNK], Xxh3::new(), 0);
-            loop {
-                let read = source.read(&mut chunk)?;
-                let Some(part) = chunk.get(..read).filter(|part| !part.is_empty()) else { break };
-                hash.update(part);
-                bytes += read as u64;
-                target.write(part)?;
-            }
-            target.sync()?;
-            drop(target);
-            self.disk.rename(&temporary, &to)?;
-            self.disk.sync_dir(dir)?;
-            Ok((bytes, hash.digest()))
+    /// Copies a file of another checkpoint into this one, `from` being where it is.
+    ///
+    /// # Errors
+    /// It is missing or not what was written, or did not become durable. Then nothing of the store has changed.
+    pub(super) fn store_copy(&self, from: &Path, file: &StoredFile, checkpoint: u64, place: &str) -> Result<StoredFile> {
+        let path = match shared_name(file) {
+            Some(content) => format!("{SHARED}/{content}"),
+            None => format!("{PREFIX}{checkpoint}/{place}/{}", file.name),
         };
-        let (bytes, hash) =
-            copy().map_err(|error| Error::storage(format!("copying {} to {}", from.display(), to.display())).caused_by(error))?;
-        Ok(StoredFile { name: name.to_owned(), path, bytes, checksum: format!("{hash:016x}") })
+        self.copy_in(from, &file.name, path, Some(file))
     }
 
-    /// Brings a stored file to a path of this machine, and compares it with what the manifest says. A shared file, which nobody changes, is
-    /// linked there, if that can be; so the file at `to` must not be changed either.
+    /// Copies a file to a path of the store, if it has the content that `expected` says.
+    fn copy_in(&self, from: &Path, name: &str, path: String, expected: Option<&StoredFile>) -> Result<StoredFile> {
+        let to = self.dir.join(&path);
+        let failed = |error| Error::storage(format!("copying {} to {}", from.display(), to.display())).caused_by(error);
+        let dir = to.parent().unwrap_or(&self.dir);
+        self.disk.create_dir(dir).map_err(failed)?;
+        let temporary = dir.join(format!("{name}.tmp"));
+        let mut target = self.disk.create(&temporary).map_err(failed)?;
+        let (mut hash, mut bytes) = (Xxh3::new(), 0);
+        let copied = self.disk.read_parts(from, &mut |part| {
+            hash.update(part);
+            bytes += part.len() as u64;
+            target.write(part)
+        });
+        copied.map_err(failed)?;
+        let copy = StoredFile { name: name.to_owned(), bytes, checksum: format!("{:016x}", hash.digest()), path };
+        if let Some(expected) = expected {
+            compare(from, expected, bytes, &copy.checksum)?;
+        }
+        if shared_name(&copy).is_some() {
+            target.seal().map_err(failed)?;
+        }
+        target.sync().map_err(failed)?;
+        drop(target);
+        self.disk.rename(&temporary, &to).and_then(|()| self.disk.sync_dir(dir)).map_err(failed)?;
+        Ok(copy)
+    }
+
+    /// Brings a stored file to a path of this machine, and compares it with what the manifest says. With `link`, a shared file is linked
+    /// there if that can be: then the file at `to` is the checkpoint's own, and read-only.
     ///
     /// # Errors
     /// It is missing or not what was written, or cannot be copied.
-    pub fn fetch(&self, file: &StoredFile, to: &Path) -> Result<()> {
+    pub fn fetch(&self, file: &StoredFile, to: &Path, link: bool) -> Result<()> {
         let path = self.dir.join(&file.path);
-        let linked = shared_name(file).is_some() && self.disk.link(&path, to).is_ok();
+        let linked = link && shared_name(file).is_some() && self.disk.link(&path, to).is_ok();
         let copying = || format!("copying {} to {}", path.display(), to.display());
-        let mut copy = if linked { None } else { Some(File::create(to).map_err(|error| Error::storage(copying()).caused_by(error))?) };
+        let created = (!linked).then(|| self.disk.create(to)).transpose();
+        let mut copy = created.map_err(|error| Error::storage(copying()).caused_by(error))?;
         let (mut bytes, mut hash, mut failed) = (0, Xxh3::new(), false);
         let read = self.disk.read_parts(&path, &mut |part| {
             bytes += part.len() as u64;
             hash.update(part);
-            let written = copy.as_mut().map_or(Ok(()), |copy| copy.write_all(part));
+            let written = copy.as_mut().map_or(Ok(()), |copy| copy.write(part));
             failed = written.is_err();
             written
         });
         let doing = || if failed { copying() } else { format!("reading state file {}", path.display()) };
         read.map_err(|error| Error::storage(doing()).caused_by(error))?;
-        let found = format!("{:016x}", hash.digest());
-        if bytes == file.bytes && found == file.checksum {
-            return Ok(());
-        }
-        Err(Error::corrupt(format!(
-            "state file {} is damaged: it has {bytes} bytes with checksum {found}, but {} bytes with checksum {} were written; restore it \
-             from a backup, or start again from nothing with --fresh",
-            path.display(),
-            file.bytes,
-            file.checksum
-        )))
+        compare(&path, file, bytes, &format!("{:016x}", hash.digest()))
     }
 
     /// Removes the shared files that no checkpoint names and that are not among `under_way`. Returns the paths of those that stay.
@@ -127,6 +129,20 @@ impl CheckpointStore {
         let bytes = self.disk.read(&path).map_err(|error| Error::storage(format!("reading {}", path.display())).caused_by(error))?;
         manifest(id, &path, &bytes).map(Some)
     }
+}
+
+/// Compares what was read with what the manifest says.
+fn compare(path: &Path, file: &StoredFile, bytes: u64, checksum: &str) -> Result<()> {
+    if (bytes, checksum) == (file.bytes, &*file.checksum) {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "state file {} is damaged: it has {bytes} bytes with checksum {checksum}, but {} bytes with checksum {} were written; restore it from \
+         a backup, or start again from nothing with --fresh",
+        path.display(),
+        file.bytes,
+        file.checksum
+    )))
 }
 
 /// What stands for the content of a shared file; `None` for a file of one checkpoint only.

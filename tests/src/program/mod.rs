@@ -13,6 +13,9 @@ pub use shrink::smaller;
 
 use crate::model::{Lives, Ttl};
 
+/// The first number of a checkpoint in a pause.
+const FIRST_OF_PAUSES: usize = 1_000;
+
 /// A program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -41,6 +44,35 @@ pub enum Step {
     Restore(usize, u32),
     /// The input ends.
     End,
+}
+
+/// The program of a seed with pauses: checkpoints in a row between which nothing happens, or the same again and again, and lives that begin
+/// and end in such a pause.
+#[must_use]
+pub fn paused(seed: u64) -> Program {
+    let rng = &mut Rng::with_seed(!seed);
+    let Program { lives, steps } = program(seed);
+    let (mut paused, mut number) = (Vec::new(), FIRST_OF_PAUSES);
+    for step in steps {
+        paused.push(step.clone());
+        let repeated = match step {
+            Step::End => continue,
+            Step::Element(..) if rng.u8(0..10) == 0 => Some(step),
+            _ if rng.u8(0..6) == 0 => None,
+            _ => continue,
+        };
+        for _ in 0..rng.u8(2..5) {
+            paused.extend(repeated.clone());
+            paused.push(Step::Checkpoint(number));
+            number += 1;
+        }
+        match rng.u8(0..4) {
+            0 => paused.push(Step::Crash),
+            1 => paused.push(Step::Restore(number - 1, rng.u32(1..6))),
+            _ => {}
+        }
+    }
+    Program { lives, steps: paused }
 }
 
 /// The program of a seed.

@@ -7,19 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidemill_core::Result;
 use tidemill_core::batch::Batch;
-use tidemill_core::disk::{Disk, DiskFile};
+use tidemill_core::checkpoint::manifest::StoredDatabase;
+use tidemill_core::disk::{Disk, DiskFile, DiskReader};
 use tidemill_core::sink::{Committable, Prepared, Sink, SinkWriter, WriterTask};
 
+use super::life::CHECKPOINTS;
 use super::schedule::Fault;
+use super::stored::manifests;
+use crate::sim_disk::SimDisk;
 
 /// Every fault with its name.
-pub const FAULTS: [(&str, Fault); 9] = [
+pub const FAULTS: [(&str, Fault); 10] = [
     ("a sink that commits before the manifest is durable", Fault { sink: hasty, ..Fault::NONE }),
     ("a restore that does not commit (rule 2)", Fault { sink: forgetful, ..Fault::NONE }),
     ("checkpoints whose bytes are not synced", Fault { store: without_bytes, ..Fault::NONE }),
     ("checkpoints whose names are not synced", Fault { store: without_names, ..Fault::NONE }),
     ("a cleaner that removes one file too many", Fault { store: greedy, ..Fault::NONE }),
     ("a cleaner that leaves files that nobody names", Fault { store: lazy, ..Fault::NONE }),
+    ("a restore that brings a file twice, and empties it through its link", Fault { store: doubled, ..Fault::NONE }),
     ("a savepoint that commits its output", Fault { savepoints_commit: true, ..Fault::NONE }),
     ("output whose bytes are not synced", Fault { output: without_bytes, ..Fault::NONE }),
     ("output whose names are not synced", Fault { output: without_names, ..Fault::NONE }),
@@ -109,6 +114,72 @@ impl Sink for Forgetful {
     }
 }
 
+/// A disk on which a file that a manifest names twice is brought twice: the second time its name is taken, and is opened with `O_TRUNC`.
+struct Doubled(SimDisk);
+
+fn doubled(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Doubled(disk.clone()))
+}
+
+impl Doubled {
+    fn is_named_twice(&self, path: &Path) -> bool {
+        let manifests = manifests(&self.0, CHECKPOINTS).unwrap_or_default();
+        let twice = |database: &StoredDatabase| database.files.iter().filter(|file| path.ends_with(&file.path)).count() > 1;
+        manifests.iter().flat_map(|(_, manifest)| &manifest.databases).any(twice)
+    }
+}
+
+impl Disk for Doubled {
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.link(from, to)?;
+        if self.is_named_twice(from) {
+            let mut second = self.0.truncate(to)?;
+            second.write(&self.0.read(from)?)?;
+        }
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.0.create(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskReader>> {
+        self.0.open(path)
+    }
+
+    fn create_local_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.create_local_dir(dir)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.read(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.0.list(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.create_dir(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+}
+
 /// A disk on which shared files are removed wrongly.
 struct Cleaning {
     disk: Arc<dyn Disk>,
@@ -116,17 +187,29 @@ struct Cleaning {
     too_many: bool,
 }
 
-fn greedy(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    Arc::new(Cleaning { disk, too_many: true })
+fn greedy(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Cleaning { disk: Arc::new(disk.clone()), too_many: true })
 }
 
-fn lazy(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    Arc::new(Cleaning { disk, too_many: false })
+fn lazy(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Cleaning { disk: Arc::new(disk.clone()), too_many: false })
 }
 
 impl Disk for Cleaning {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.disk.create(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskReader>> {
+        self.disk.open(path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.link(from, to)
+    }
+
+    fn create_local_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_local_dir(dir)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -173,18 +256,30 @@ struct Unsynced {
     names: bool,
 }
 
-fn without_bytes(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    Arc::new(Unsynced { disk, names: false })
+fn without_bytes(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Unsynced { disk: Arc::new(disk.clone()), names: false })
 }
 
-fn without_names(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    Arc::new(Unsynced { disk, names: true })
+fn without_names(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Unsynced { disk: Arc::new(disk.clone()), names: true })
 }
 
 impl Disk for Unsynced {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file = self.disk.create(path)?;
         if self.names { Ok(file) } else { Ok(Box::new(UnsyncedFile(file))) }
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskReader>> {
+        self.disk.open(path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.link(from, to)
+    }
+
+    fn create_local_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_local_dir(dir)
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -225,5 +320,9 @@ impl DiskFile for UnsyncedFile {
 
     fn sync(&mut self) -> io::Result<()> {
         Ok(())
+    }
+
+    fn seal(&mut self) -> io::Result<()> {
+        self.0.seal()
     }
 }

@@ -82,6 +82,18 @@ impl Day {
         }
     }
 
+    /// Sends some baskets again, many times in a row: the copies change nothing but the state that recognizes them.
+    pub fn repeat(&mut self, rng: &mut Rng) {
+        for lines in &mut self.splits {
+            for _ in 0..rng.usize(..3) {
+                let at = rng.usize(..lines.len().max(1));
+                let Some(line) = lines.get(at).filter(|line| !line.contains(MARK)).cloned() else { continue };
+                let copies = std::iter::repeat_n(line, rng.usize(20..120));
+                lines.splice(at..at, copies);
+            }
+        }
+    }
+
     /// A day as the Larkspur generator writes it, a file a split.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use tidemill_wit::schema::TypeTable;
 use super::day::{BOUND, Day};
 use super::files::open_stored;
 use super::moody::Moody;
-use super::source::MemorySource;
+use super::source::{Gate, MemorySource};
 use crate::native::NativeFactory;
 
 /// Where alerts and late lines go.
@@ -59,11 +59,11 @@ impl RowEncode for Json {
     }
 }
 
-/// The job over a day, with sinks on the disk.
+/// The job over a day, with sinks on the disk. The source gives nothing while the gate is shut.
 ///
 /// # Errors
 /// The parts do not fit together.
-pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, String> {
+pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>, gate: &Gate) -> Result<Job, String> {
     let in_mood = |factory| if shape.moody { Arc::new(Moody::new(factory)) as _ } else { factory };
     let first_copy: Arc<dyn DetectorFactory> = in_mood(Arc::new(NativeFactory::<first_copy::FirstCopy>::default()));
     let basket_lines: Arc<dyn DetectorFactory> = in_mood(Arc::new(NativeFactory::<basket_lines::BasketLines>::default()));
@@ -71,7 +71,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>) -> Result<Job, S
     let (basket, line) = (first_copy.descriptor().input.clone(), stock_out.descriptor().input.clone());
     let lanes: Vec<TypeTable> = stock_out.descriptor().lanes.iter().map(|lane| lane.schema.clone()).collect();
 
-    let source = Arc::new(MemorySource::new(day.splits.clone(), basket.clone()));
+    let source = Arc::new(MemorySource::new(day.splits.clone(), basket.clone(), gate.clone()));
     let source_settings = SourceSettings {
         uid: "pos".to_owned(),
         index: 0,

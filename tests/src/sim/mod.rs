@@ -7,6 +7,7 @@ pub mod job;
 pub mod life;
 pub mod moody;
 pub mod output;
+pub mod pauses;
 pub mod saving;
 pub mod schedule;
 pub mod source;

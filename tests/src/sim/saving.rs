@@ -56,7 +56,7 @@ impl Savepoints {
 impl Schedule<'_> {
     /// A folder for another savepoint, unless the disk hinders that.
     fn folder(&mut self) -> Option<SavepointFolder> {
-        SavepointFolder::create((self.fault.store)(Arc::new(self.disk.clone())), self.savepoints.next()).ok()
+        SavepointFolder::create((self.fault.store)(&self.disk), self.savepoints.next()).ok()
     }
 
     /// Now and then the user wants a savepoint.

@@ -14,10 +14,11 @@ use tidemill_core::worker::Node;
 use tidemill_core::{Error, Kind, Timestamp, checkpoint};
 
 use super::day::Day;
-use super::files::FilesBackend;
+use super::files::files_backend;
 use super::job::{DEAD_LETTERS, OUTPUTS, Shape, stock_out};
 use super::life::{Breaks, CHECKPOINTS, End, Life, Phase, Tally};
 use super::output::{is_visible, rows};
+use super::pauses::Pauses;
 use super::saving::{Savepoints, TakenOver};
 use super::stored::{check_no_leftovers, check_whole};
 use super::trouble::Trouble;
@@ -37,16 +38,20 @@ pub struct Fault {
     /// Wraps each sink of a process.
     pub sink: fn(Arc<dyn Sink>) -> Arc<dyn Sink>,
     /// Wraps the disk of the checkpoints.
-    pub store: fn(Arc<dyn Disk>) -> Arc<dyn Disk>,
+    pub store: fn(&SimDisk) -> Arc<dyn Disk>,
     /// Wraps the disk of the sinks.
-    pub output: fn(Arc<dyn Disk>) -> Arc<dyn Disk>,
+    pub output: fn(&SimDisk) -> Arc<dyn Disk>,
     /// Whether plain savepoints commit the output that they hold.
     pub savepoints_commit: bool,
 }
 
 impl Fault {
     /// No rule is broken.
-    pub const NONE: Self = Self { sink: |sink| sink, store: |disk| disk, output: |disk| disk, savepoints_commit: false };
+    pub const NONE: Self = Self { sink: |sink| sink, store: as_it_is, output: as_it_is, savepoints_commit: false };
+}
+
+fn as_it_is(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.clone())
 }
 
 /// What happened, over all schedules.
@@ -84,6 +89,10 @@ pub struct Counts {
     pub incarnations: u64,
     /// Stops at which all event time ended.
     pub drains: u64,
+    /// Times in which nothing came in.
+    pub pauses: u64,
+    /// Lives that began in one.
+    pub began_paused: u64,
 }
 
 /// How a life ended.
@@ -116,6 +125,7 @@ pub(super) struct Schedule<'a> {
     /// All event time may have ended before its time: the output says nothing until the job has started from nothing.
     pub(super) drains: bool,
     pub(super) savepoints: Savepoints,
+    pauses: Pauses,
     /// What happened, for the one who looks for the reason of a failure.
     pub(super) story: Vec<String>,
 }
@@ -125,10 +135,25 @@ pub(super) struct Schedule<'a> {
 /// # Errors
 /// What is wrong, if a promise was broken.
 pub fn simulate(seed: u64, fault: Fault, counts: &mut Counts) -> Result<(), String> {
+    let mut rng = Rng::with_seed(!seed);
+    let may_pause = rng.bool();
+    run(seed, fault, counts, Pauses::new(rng, may_pause))
+}
+
+/// The same, but something comes in all the time.
+///
+/// # Errors
+/// What is wrong, if a promise was broken.
+pub fn simulate_busy(seed: u64, fault: Fault, counts: &mut Counts) -> Result<(), String> {
+    run(seed, fault, counts, Pauses::new(Rng::with_seed(0), false))
+}
+
+fn run(seed: u64, fault: Fault, counts: &mut Counts, mut pauses: Pauses) -> Result<(), String> {
     let mut rng = Rng::with_seed(seed);
     let (baskets, splits) = (rng.usize(20..300), rng.usize(1..5));
     let mut day = Day::new(seed, baskets, splits);
     day.spoil(&mut rng);
+    pauses.prepare(&mut day);
     let disk = SimDisk::new(seed);
     let saves = rng.bool();
     let mut schedule = Schedule {
@@ -146,6 +171,7 @@ pub fn simulate(seed: u64, fault: Fault, counts: &mut Counts) -> Result<(), Stri
         saves,
         drains: false,
         savepoints: Savepoints::default(),
+        pauses,
         story: Vec::new(),
     };
     let outcome = (0..=LIVES).try_for_each(|attempt| match schedule.live(attempt) {
@@ -225,12 +251,13 @@ impl Schedule<'_> {
             max_rate: (self.rng.u8(..4) == 0).then(|| self.rng.u64(200..4_000)),
             moody: true,
         };
-        let disk = (self.fault.output)(Arc::new(self.disk.clone()));
-        let mut job = stock_out(&self.day, shape, &disk)?;
+        let disk = (self.fault.output)(&self.disk);
+        let mut job = stock_out(&self.day, shape, &disk, &self.pauses.gate)?;
         job.retain = self.rng.usize(1..4);
         if self.rng.u8(..3) == 0 {
-            job.backend = Arc::new(FilesBackend::new()?);
             self.counts.with_files += 1;
+            self.disk.set_links(self.pauses.links());
+            job.backend = files_backend(&as_it_is(&self.disk), self.counts.with_files)?;
         }
         for (_, sink) in &mut job.sinks {
             *sink = (self.fault.sink)(Arc::clone(sink));
@@ -261,7 +288,7 @@ impl Schedule<'_> {
 
     /// Lives until the end, whichever comes first. Returns in which phase it came.
     fn run(&mut self, job: &Job, trouble: Trouble, attempt: u64) -> Result<(Outcome, Phase), String> {
-        let disk = (self.fault.store)(Arc::new(self.disk.clone()));
+        let disk = (self.fault.store)(&self.disk);
         if self.over {
             match self.start_over(job, &disk)? {
                 Ok(()) => {}
@@ -282,6 +309,7 @@ impl Schedule<'_> {
             Err(_) if self.disk.is_down() => return Ok((Outcome::Cut, Phase::Restore)),
             Err(error) => return Ok((Outcome::Failed(error), Phase::Restore)),
         };
+        self.counts.began_paused += u64::from(self.pauses.is_paused());
         check_no_leftovers(&self.disk)?;
         check_whole(&self.disk, &self.savepoints.completed)?;
         if self.fault.savepoints_commit {
@@ -351,6 +379,7 @@ impl Schedule<'_> {
                 self.stop(life);
             }
             self.maybe_save(life);
+            self.counts.pauses += u64::from(self.pauses.step());
             let committed = life.tally().committed;
             let stepped = life.step();
             if self.disk.is_down() {
@@ -362,6 +391,7 @@ impl Schedule<'_> {
                 Ok(None) => {}
             }
             if life.tally().committed > committed {
+                self.pauses.committed();
                 self.note_saved(life);
                 if self.rng.u8(..8) == 0 {
                     check_whole(&self.disk, &self.savepoints.completed)?;

@@ -1,6 +1,7 @@
 //! A source whose splits are in memory. Positions are line numbers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
 use tidemill::codec::JsonDecoder;
@@ -8,8 +9,20 @@ use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReade
 use tidemill_core::{Error, Result};
 use tidemill_wit::schema::TypeTable;
 
+/// Keeps a source from giving anything, as if nothing had come in yet.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<AtomicBool>);
+
+impl Gate {
+    /// Shuts it, or opens it.
+    pub fn shut(&self, shut: bool) {
+        self.0.store(shut, Ordering::Relaxed);
+    }
+}
+
 /// The lines of all splits.
 pub struct MemorySource {
+    gate: Gate,
     lines: Arc<Vec<Vec<String>>>,
     input: TypeTable,
 }
@@ -17,8 +30,8 @@ pub struct MemorySource {
 impl MemorySource {
     /// A bounded source of lines that decode into the type.
     #[must_use]
-    pub fn new(lines: Vec<Vec<String>>, input: TypeTable) -> Self {
-        Self { lines: Arc::new(lines), input }
+    pub fn new(lines: Vec<Vec<String>>, input: TypeTable, gate: Gate) -> Self {
+        Self { gate, lines: Arc::new(lines), input }
     }
 }
 
@@ -31,6 +44,7 @@ impl Source for MemorySource {
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
         let index = split.name.parse().map_err(|error| Error::config("a split's name is its number").caused_by(error))?;
         Ok(Box::new(Reader {
+            gate: self.gate.clone(),
             lines: Arc::clone(&self.lines),
             split: index,
             position: usize::try_from(split.position).unwrap_or(usize::MAX),
@@ -45,6 +59,7 @@ impl Source for MemorySource {
 }
 
 struct Reader {
+    gate: Gate,
     lines: Arc<Vec<Vec<String>>>,
     split: usize,
     position: usize,
@@ -56,6 +71,9 @@ struct Reader {
 impl SplitReader for Reader {
     /// Gives as many lines as asked for, or fewer, or none for the time being, as a network does.
     fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
+        if self.gate.0.load(Ordering::Relaxed) {
+            return Ok(Polled::Pending);
+        }
         let lines = self.lines.get(self.split).map_or(&[][..], Vec::as_slice);
         let wanted = match self.rng.u8(..32) {
             0 => 0,

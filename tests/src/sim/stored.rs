@@ -60,7 +60,7 @@ pub fn check_no_leftovers(disk: &SimDisk) -> Result<(), String> {
 }
 
 /// The folders within one that have a manifest.
-fn manifests(disk: &SimDisk, within: &str) -> Result<Vec<(PathBuf, Manifest)>, String> {
+pub(super) fn manifests(disk: &SimDisk, within: &str) -> Result<Vec<(PathBuf, Manifest)>, String> {
     let mut found = Vec::new();
     for dir in list(disk, Path::new(within))? {
         let path = dir.join("manifest.json");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fastrand::Rng;
 use tidemill_core::disk::DiskFile;
 
-use super::{SimDisk, failure};
+use super::{SimDisk, failure, is_scratch};
 
 /// What a file holds, whatever its name.
 #[derive(Default)]
@@ -17,9 +17,15 @@ pub(super) struct Content {
     durable: Vec<u8>,
     /// A sync has failed: what was not durable then will not become so by another sync, as on Linux.
     broken: bool,
+    /// Nobody writes to it any more.
+    sealed: bool,
 }
 
 impl Content {
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         &self.current
     }
@@ -31,6 +37,10 @@ impl Content {
 
     fn write(&mut self, bytes: &[u8]) {
         self.current.extend_from_slice(bytes);
+    }
+
+    fn seal(&mut self) {
+        self.sealed = true;
     }
 
     fn sync(&mut self) {
@@ -85,8 +95,15 @@ impl DiskFile for OpenFile {
         if state.life != self.life {
             return Err(self.outlived());
         }
+        if state.content(self.content, &self.path)?.sealed && !bytes.is_empty() {
+            return Err(failure(ErrorKind::PermissionDenied, &self.path, "written to after it was sealed"));
+        }
         let failed = state.change(&self.path);
-        let fits = if failed.is_err() { state.rng.usize(..=bytes.len()) } else { state.faults.take(bytes.len()) };
+        let fits = match failed {
+            Err(_) => state.rng.usize(..=bytes.len()),
+            Ok(()) if is_scratch(&self.path) => bytes.len(),
+            Ok(()) => state.faults.take(bytes.len()),
+        };
         // A failed write may have written a part.
         state.content(self.content, &self.path)?.write(bytes.get(..fits).unwrap_or(bytes));
         failed?;
@@ -109,5 +126,15 @@ impl DiskFile for OpenFile {
             Err(_) => content.broken = true,
         }
         failed
+    }
+
+    fn seal(&mut self) -> io::Result<()> {
+        let mut state = self.disk.lock();
+        if state.life != self.life {
+            return Err(self.outlived());
+        }
+        state.check_up(&self.path)?;
+        state.content(self.content, &self.path)?.seal();
+        Ok(())
     }
 }

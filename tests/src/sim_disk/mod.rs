@@ -1,18 +1,20 @@
 //! A disk in memory that forgets at a crash what was not synced, as real ones do, and that fails when told to.
 
+mod contents;
 mod faults;
 mod file;
 mod folder;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind};
+use std::io::{self, Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use tidemill_core::disk::{Disk, DiskFile};
+use tidemill_core::disk::{Disk, DiskFile, DiskReader};
 
+use contents::Contents;
 pub use faults::Faults;
 use file::{Content, OpenFile};
 use folder::Folder;
@@ -20,7 +22,11 @@ use folder::Folder;
 /// The disk; clones share it.
 ///
 /// At a [`crash`](SimDisk::crash), bytes that were not synced are lost, kept, or torn; names that were not synced (created, renamed,
-/// removed) have each been made durable or not. A rename is atomic. Files opened before the crash can no longer be written.
+/// removed) have each been made durable or not. A rename is atomic. Files opened before the crash can no longer be written. A file may have
+/// several names.
+///
+/// Folders named `scratch`, and what is in them, are for files that nobody needs after a crash. Nothing fails there, no call is counted and
+/// no crash changes anything, so that threads which write there do not disturb what the seed decides.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -39,7 +45,9 @@ struct State {
     stop_after: Option<u64>,
     /// Whether the machine stopped by [`SimDisk::stop_after`] and has not been crashed yet.
     down: bool,
-    contents: Vec<Content>,
+    contents: Contents,
+    /// Whether files can have names in scratch folders too: whether those are on the same file system.
+    links: bool,
     folders: BTreeMap<PathBuf, Folder>,
 }
 
@@ -49,7 +57,18 @@ impl SimDisk {
     pub fn new(seed: u64) -> Self {
         let (rng, faults) = (Rng::with_seed(seed), Faults::default());
         let folders = BTreeMap::from([(PathBuf::from("/"), Folder::default())]);
-        let state = State { rng, faults, changes: 0, failed: 0, life: 0, stop_after: None, down: false, contents: Vec::new(), folders };
+        let state = State {
+            rng,
+            faults,
+            changes: 0,
+            failed: 0,
+            life: 0,
+            stop_after: None,
+            down: false,
+            contents: Contents::default(),
+            links: true,
+            folders,
+        };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -58,8 +77,9 @@ impl SimDisk {
     pub fn crash(&self, rng: &mut Rng) {
         let mut state = self.lock();
         let State { contents, folders, .. } = &mut *state;
-        contents.iter_mut().for_each(|content| content.crash(rng));
-        let removed = folders.iter_mut().filter_map(|(path, folder)| folder.crash(rng).then(|| path.clone())).collect::<Vec<_>>();
+        contents.durable().for_each(|content| content.crash(rng));
+        let lasting = folders.iter_mut().filter(|(path, _)| !is_scratch(path));
+        let removed = lasting.filter_map(|(path, folder)| folder.crash(rng).then(|| path.clone())).collect::<Vec<_>>();
         folders.retain(|path, _| !removed.iter().any(|gone| path.starts_with(gone)));
         state.life += 1;
         (state.stop_after, state.down) = (None, false);
@@ -88,6 +108,28 @@ impl SimDisk {
         {
             folder.take(name);
         }
+    }
+
+    /// Says whether files can be linked into scratch folders.
+    pub fn set_links(&self, links: bool) {
+        self.lock().links = links;
+    }
+
+    /// Opens a file for writing as `O_TRUNC` does: what has the name is emptied, under all of its names. No [`Disk`] does that; programs that
+    /// break the rules do.
+    ///
+    /// # Errors
+    /// Those of [`Disk::create`].
+    pub fn truncate(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.lock();
+        let (dir, name) = parts(path)?;
+        let Some(file) = state.folder(dir)?.get(name) else {
+            drop(state);
+            return self.create(path);
+        };
+        state.change(path)?;
+        state.content(file, path)?.empty();
+        Ok(Box::new(OpenFile::new(self.clone(), file, path.to_owned(), state.life)))
     }
 
     /// Sets which calls fail from now on.
@@ -123,18 +165,37 @@ impl Disk for SimDisk {
         let mut state = self.lock();
         state.change(path)?;
         let (dir, name) = parts(path)?;
-        let existing = state.folder(dir)?.get(name);
-        let file = match existing {
-            Some(file) => file,
-            None => {
-                state.contents.push(Content::default());
-                let file = state.contents.len() - 1;
-                state.folder(dir)?.change([(name.to_owned(), Some(file))]);
-                file
-            }
-        };
-        state.content(file, path)?.empty();
+        state.folder(dir)?;
+        let file = state.contents.add(is_scratch(dir));
+        let folder = state.folder(dir)?;
+        if folder.get(name).is_some() {
+            folder.change([(name.to_owned(), None)]);
+        }
+        folder.change([(name.to_owned(), Some(file))]);
         Ok(Box::new(OpenFile::new(self.clone(), file, path.to_owned(), state.life)))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskReader>> {
+        Ok(Box::new(Cursor::new(self.read(path)?)))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.change(to)?;
+        let ((dir, old), (to_dir, new)) = (parts(from)?, parts(to)?);
+        if !state.links && is_scratch(from) != is_scratch(to) {
+            return Err(failure(ErrorKind::CrossesDevices, to, "on another file system"));
+        }
+        let file = state.folder(dir)?.get(old).ok_or_else(|| not_found(from))?;
+        if !state.content(file, from)?.is_sealed() {
+            return Err(failure(ErrorKind::InvalidInput, from, "linked, though it is not sealed"));
+        }
+        let folder = state.folder(to_dir)?;
+        if folder.get(new).is_some() {
+            return Err(failure(ErrorKind::AlreadyExists, to, "the name is taken"));
+        }
+        folder.change([(new.to_owned(), Some(file))]);
+        Ok(())
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -172,6 +233,11 @@ impl Disk for SimDisk {
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
         state.change(path)?;
+        if let Ok((dir, name)) = parts(path)
+            && state.folders.get(dir).is_some_and(|folder| folder.get(name).is_some())
+        {
+            return Err(failure(ErrorKind::NotADirectory, path, "not a folder"));
+        }
         state.folders.iter_mut().filter(|(dir, _)| dir.starts_with(path)).for_each(|(_, folder)| folder.remove_all());
         Ok(())
     }
@@ -203,6 +269,10 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn create_local_dir(&self, dir: &Path) -> io::Result<()> {
+        self.create_dir(dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.lock();
         state.change(dir)?;
@@ -218,6 +288,9 @@ impl State {
     /// Counts a call that changes something, or fails it.
     fn change(&mut self, path: &Path) -> io::Result<()> {
         self.check_up(path)?;
+        if path.parent().is_some_and(is_scratch) {
+            return Ok(());
+        }
         match &mut self.stop_after {
             Some(0) => {
                 self.down = true;
@@ -243,8 +316,13 @@ impl State {
     }
 
     fn content(&mut self, file: usize, path: &Path) -> io::Result<&mut Content> {
-        self.contents.get_mut(file).ok_or_else(|| not_found(path))
+        self.contents.get(file).ok_or_else(|| not_found(path))
     }
+}
+
+/// Whether it is a scratch folder, or in one.
+fn is_scratch(path: &Path) -> bool {
+    path.iter().any(|part| part == "scratch")
 }
 
 fn parts(path: &Path) -> io::Result<(&Path, &OsStr)> {

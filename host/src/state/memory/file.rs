@@ -7,11 +7,12 @@
 //!
 //! All integers are little-endian. Whoever names the file knows its length and a hash of it.
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tidemill_core::disk::{Disk, DiskFile, DiskReader};
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::layout::{Writer, merge};
 use tidemill_core::{Error, Result};
@@ -21,8 +22,8 @@ const MAGIC: &[u8; 8] = b"TMGROUPS";
 const BUFFER: usize = 1 << 18;
 
 /// A file of this machine. It goes with this.
-#[derive(Debug)]
 pub(super) struct GroupsFile {
+    disk: Arc<dyn Disk>,
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
     /// A hash of its content, so wide that no two contents have the same.
@@ -32,7 +33,7 @@ pub(super) struct GroupsFile {
 impl Drop for GroupsFile {
     fn drop(&mut self) {
         // What cannot be removed now is removed when the job starts again.
-        _ = std::fs::remove_file(&self.path);
+        _ = self.disk.remove(&self.path);
     }
 }
 
@@ -44,15 +45,15 @@ impl GroupsFile {
     ///
     /// # Errors
     /// The disk's, such as that it is full, or those of the source.
-    pub(super) fn write(path: &Path, source: impl FnOnce(Each<'_>) -> Result<()>) -> Result<Self> {
+    pub(super) fn write(disk: &Arc<dyn Disk>, path: &Path, source: impl FnOnce(Each<'_>) -> Result<()>) -> Result<Self> {
         let failed = |error| Error::storage(format!("writing {}", path.display())).caused_by(error);
-        let mut written = Self { path: path.to_owned(), bytes: 0, content: String::new() };
-        let mut file = BufWriter::with_capacity(BUFFER, File::create(path).map_err(failed)?);
+        let mut written = Self { disk: Arc::clone(disk), path: path.to_owned(), bytes: 0, content: String::new() };
+        let mut file = Buffered { file: disk.create(path).map_err(failed)?, waiting: Vec::with_capacity(BUFFER) };
         let mut hash = Xxh3::new();
         let mut put = |bytes: &[u8]| {
             hash.update(bytes);
             written.bytes += bytes.len() as u64;
-            file.write_all(bytes).map_err(failed)
+            file.put(bytes).map_err(failed)
         };
         put(MAGIC)?;
         source(&mut |group, bytes| {
@@ -66,12 +67,37 @@ impl GroupsFile {
     }
 }
 
+/// A file that is written in large pieces.
+struct Buffered {
+    file: Box<dyn DiskFile>,
+    waiting: Vec<u8>,
+}
+
+impl Buffered {
+    fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.waiting.len() + bytes.len() > BUFFER {
+            self.flush()?;
+        }
+        if bytes.len() >= BUFFER {
+            return self.file.write(bytes);
+        }
+        self.waiting.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.write(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
 /// Passes the key groups of some files on that lie in a range: of each key what the last of the files has that has it.
 ///
 /// # Errors
 /// The files cannot be read or are not such files, or `each` fails.
-pub(super) fn pass_merged(paths: &[&Path], range: &Range<u32>, each: Each<'_>) -> Result<()> {
-    let mut readers = paths.iter().map(|path| Groups::open(path, range.clone())).collect::<Result<Vec<_>>>()?;
+pub(super) fn pass_merged(disk: &dyn Disk, paths: &[&Path], range: &Range<u32>, each: Each<'_>) -> Result<()> {
+    let mut readers = paths.iter().map(|path| Groups::open(disk, path, range.clone())).collect::<Result<Vec<_>>>()?;
     let (mut parts, mut writer) = (Vec::new(), Writer::default());
     while let Some(group) = readers.iter().filter_map(|reader| reader.group).min() {
         let in_first = readers.first().is_some_and(|reader| reader.group == Some(group));
@@ -100,7 +126,7 @@ fn names(paths: &[&Path]) -> String {
 /// A file that is being read.
 struct Groups<'a> {
     path: &'a Path,
-    file: BufReader<File>,
+    file: BufReader<Box<dyn DiskReader>>,
     left: u64,
     range: Range<u32>,
     /// The next key group; its content has not been read.
@@ -109,10 +135,10 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn open(path: &'a Path, range: Range<u32>) -> Result<Self> {
+    fn open(disk: &dyn Disk, path: &'a Path, range: Range<u32>) -> Result<Self> {
         let failed = |error| Error::storage(format!("reading {}", path.display())).caused_by(error);
-        let file = File::open(path).map_err(failed)?;
-        let left = file.metadata().map_err(failed)?.len();
+        let mut file = disk.open(path).map_err(failed)?;
+        let left = file.seek(SeekFrom::End(0)).and_then(|end| file.rewind().map(|()| end)).map_err(failed)?;
         let mut groups = Self { path, file: BufReader::with_capacity(BUFFER, file), left, range, group: None, len: 0 };
         let magic: [u8; 8] = groups.array()?;
         if magic != *MAGIC {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use tidemill_core::checkpoint::manifest::FileFormat;
+use tidemill_core::disk::Disk;
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::{Frozen, FrozenFile, Journal, Piece, Recording, pass_pieces};
 use tidemill_core::{Error, Result};
@@ -21,6 +22,7 @@ const MOST_FILES: usize = 16;
 
 /// Records one subtask's state in files.
 pub(super) struct FileJournal {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     /// The files so far; made with the first.
     files: Option<Arc<Files>>,
@@ -31,6 +33,7 @@ pub(super) struct FileJournal {
 
 /// The files of one subtask.
 struct Files {
+    disk: Arc<dyn Disk>,
     folder: Folder,
     known: Mutex<Known>,
 }
@@ -47,8 +50,8 @@ struct Known {
 
 impl FileJournal {
     /// Files in this folder, which is made when it is needed and goes with the journal.
-    pub(super) fn new(dir: PathBuf) -> Self {
-        Self { dir, files: None, begun: 0, last: None }
+    pub(super) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
+        Self { disk, dir, files: None, begun: 0, last: None }
     }
 }
 
@@ -57,8 +60,9 @@ impl Journal for FileJournal {
         let files = match &self.files {
             Some(files) => Arc::clone(files),
             None => {
-                let folder = Folder::create(self.dir.clone())?;
-                Arc::clone(self.files.insert(Arc::new(Files { folder, known: Mutex::default() })))
+                let disk = Arc::clone(&self.disk);
+                let folder = Folder::create(Arc::clone(&disk), self.dir.clone())?;
+                Arc::clone(self.files.insert(Arc::new(Files { disk, folder, known: Mutex::default() })))
             }
         };
         self.begun += 1;
@@ -76,7 +80,7 @@ impl Journal for FileJournal {
                 return Err(Error::storage("starting a thread to record state").caused_by(error));
             }
         }
-        let frozen = Box::new(FilesToBe { made, there: None, _files: files });
+        let frozen = Box::new(FilesToBe { made, there: None, files });
         Ok(Recording { whole, take: to_thread(pieces), frozen })
     }
 }
@@ -132,12 +136,12 @@ impl Record {
             return Err(Error::storage("what changed before could not be recorded: the next checkpoint records all state"));
         }
         let path = self.files.path(&format!("{:08}", self.number));
-        files.push(Arc::new(GroupsFile::write(&path, |each| pass_pieces(&pieces, each))?));
+        files.push(Arc::new(GroupsFile::write(&self.files.disk, &path, |each| pass_pieces(&pieces, each))?));
         drop(pieces);
         if is_due(&files) {
             let paths: Vec<&Path> = files.iter().map(|file| &*file.path).collect();
             let path = self.files.path(&format!("{:08}-all", self.number));
-            let merged = GroupsFile::write(&path, |each| pass_merged(&paths, &ALL, each))?;
+            let merged = GroupsFile::write(&self.files.disk, &path, |each| pass_merged(&*self.files.disk, &paths, &ALL, each))?;
             files = vec![Arc::new(merged)];
         }
         Ok(files)
@@ -156,7 +160,7 @@ struct FilesToBe {
     made: Receiver<Result<Vec<Arc<GroupsFile>>>>,
     there: Option<Vec<Arc<GroupsFile>>>,
     /// The folder stays as long as its files are needed.
-    _files: Arc<Files>,
+    files: Arc<Files>,
 }
 
 impl FilesToBe {
@@ -185,7 +189,8 @@ impl Frozen for FilesToBe {
     }
 
     fn groups(&mut self, each: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>) -> Result<()> {
+        let disk = Arc::clone(&self.files.disk);
         let paths: Vec<&Path> = self.there()?.iter().map(|file| &*file.path).collect();
-        pass_merged(&paths, &ALL, each)
+        pass_merged(&*disk, &paths, &ALL, each)
     }
 }

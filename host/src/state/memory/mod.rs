@@ -6,9 +6,11 @@ mod journal;
 mod stored;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_core::Result;
+use tidemill_core::disk::Disk;
 use tidemill_core::state::{KeyedState, MemoryState, StateBackend};
 use tidemill_wit::descriptor::StateDescriptor;
 
@@ -18,8 +20,8 @@ use super::folder;
 pub use self::stored::StoredKeyGroups;
 
 /// Keeps state in memory, and what is recorded of it in a folder.
-#[derive(Debug)]
 pub struct MemoryFiles {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     even_if_small: bool,
     /// How many states have been made: a restarted worker's does not take the place of the old one, which may not be gone yet.
@@ -31,9 +33,9 @@ impl MemoryFiles {
     ///
     /// # Errors
     /// The folder cannot be made or emptied.
-    pub fn in_folder(dir: &Path) -> Result<Self> {
-        folder::empty(dir)?;
-        Ok(Self { dir: dir.to_owned(), even_if_small: false, made: AtomicU64::new(0) })
+    pub fn in_folder(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self> {
+        folder::empty(&*disk, dir)?;
+        Ok(Self { disk, dir: dir.to_owned(), even_if_small: false, made: AtomicU64::new(0) })
     }
 
     /// Little state, too, goes into files of its own, instead of being written whole at the barrier.
@@ -47,7 +49,7 @@ impl MemoryFiles {
 impl StateBackend for MemoryFiles {
     fn open(&self, _operator: &str, subtask: u32, states: &[StateDescriptor]) -> Result<Box<dyn KeyedState>> {
         let made = self.made.fetch_add(1, Ordering::Relaxed);
-        let journal = FileJournal::new(self.dir.join(format!("{made}-{subtask}")));
+        let journal = FileJournal::new(Arc::clone(&self.disk), self.dir.join(format!("{made}-{subtask}")));
         let state = MemoryState::new(states).with_journal(Box::new(journal));
         Ok(Box::new(if self.even_if_small { state.even_if_small() } else { state }))
     }

@@ -36,8 +36,8 @@ impl StoredKeyGroups {
         if let Some(folder) = &*local {
             return Ok(Arc::clone(folder));
         }
-        let folder = Folder::create(self.scratch.join(format!("{:016x}", fastrand::u64(..))))?;
-        fetch(&self.store, &self.stored, &folder.path)?;
+        let folder = Folder::create(Arc::clone(self.store.disk()), self.scratch.join(format!("{:016x}", fastrand::u64(..))))?;
+        fetch(&self.store, &self.stored, &folder.path, |_| true)?;
         Ok(Arc::clone(local.insert(Arc::new(folder))))
     }
 
@@ -45,7 +45,7 @@ impl StoredKeyGroups {
         let folder = self.local()?;
         let paths: Vec<PathBuf> = self.stored.files.iter().map(|file| folder.path.join(&file.name)).collect();
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        pass_merged(&paths, range, each)
+        pass_merged(&**self.store.disk(), &paths, range, each)
     }
 }
 

@@ -1,16 +1,27 @@
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tidemill_core::checkpoint::manifest::{FileFormat, StoredDatabase};
 use tidemill_core::detector::SlotKeys;
+use tidemill_core::disk::Disk;
 use tidemill_core::effects::{TimerOps, Writes};
 use tidemill_core::key_group::{KeyGroup, hash_key, key_group};
 use tidemill_core::state::layout::Writer;
-use tidemill_core::state::{Frozen, KeyedState, MemoryState, StateBackend};
+use tidemill_core::state::{Frozen, KeyedState, MemoryState, StateBackend, StoredGroups};
 use tidemill_core::{Result, Timestamp};
 use tidemill_wit::descriptor::{StateDescriptor, StateKind, write_op};
 
-use super::MemoryFiles;
 use super::file::{GroupsFile, pass_merged};
+use super::{MemoryFiles, StoredKeyGroups};
+use crate::disk::RealDisk;
+use crate::store::CheckpointStore;
+
+fn disk() -> Arc<dyn Disk> {
+    Arc::new(RealDisk)
+}
 
 type Groups = Vec<(KeyGroup, Vec<u8>)>;
 
@@ -70,7 +81,7 @@ fn sizes(frozen: &mut dyn Frozen) -> Vec<u64> {
 #[test]
 fn a_checkpoint_costs_what_has_changed() {
     let dir = tempfile::tempdir().unwrap();
-    let backend = MemoryFiles::in_folder(dir.path()).unwrap();
+    let backend = MemoryFiles::in_folder(disk(), dir.path()).unwrap();
     let mut state = backend.open("u", 0, &states()).unwrap();
     write(&mut *state, 0..5_000, Some(b"a value of some length"));
     let mut first = freeze(&mut *state);
@@ -92,7 +103,7 @@ fn a_checkpoint_costs_what_has_changed() {
 #[test]
 fn many_changes_are_put_together() {
     let dir = tempfile::tempdir().unwrap();
-    let mut state = MemoryFiles::in_folder(dir.path()).unwrap().even_if_small().open("u", 0, &states()).unwrap();
+    let mut state = MemoryFiles::in_folder(disk(), dir.path()).unwrap().even_if_small().open("u", 0, &states()).unwrap();
     let mut most = 0;
     for round in 0..60u32 {
         write(&mut *state, round * 3..round * 3 + 50, Some(&round.to_be_bytes()));
@@ -115,7 +126,7 @@ fn files_in(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn after_a_failure_all_is_recorded_again() {
     let dir = tempfile::tempdir().unwrap();
-    let mut state = MemoryFiles::in_folder(dir.path()).unwrap().even_if_small().open("u", 0, &states()).unwrap();
+    let mut state = MemoryFiles::in_folder(disk(), dir.path()).unwrap().even_if_small().open("u", 0, &states()).unwrap();
     write(&mut *state, 0..100, Some(b"1"));
     freeze(&mut *state).files().unwrap();
     write(&mut *state, 0..10, Some(b"2"));
@@ -134,7 +145,7 @@ fn after_a_failure_all_is_recorded_again() {
 #[test]
 fn a_record_is_given_up_with_its_state() {
     let dir = tempfile::tempdir().unwrap();
-    let mut state = MemoryFiles::in_folder(dir.path()).unwrap().even_if_small().open("u", 0, &states()).unwrap();
+    let mut state = MemoryFiles::in_folder(disk(), dir.path()).unwrap().even_if_small().open("u", 0, &states()).unwrap();
     write(&mut *state, 0..10, Some(b"1"));
     let mut frozen = state.freeze().unwrap().unwrap();
     drop(state);
@@ -148,7 +159,7 @@ fn files_that_are_no_longer_what_was_written_are_refused() {
     let mut state = MemoryState::new(&states());
     write(&mut state, 0..40, Some(b"value"));
     let groups = content(&mut state);
-    let file = GroupsFile::write(&path, |each| groups.iter().try_for_each(|(group, bytes)| each(*group, bytes))).unwrap();
+    let file = GroupsFile::write(&disk(), &path, |each| groups.iter().try_for_each(|(group, bytes)| each(*group, bytes))).unwrap();
     let read = |path: &Path| {
         let mut found = Groups::new();
         let mut each = |group, bytes: &[u8]| {
@@ -157,7 +168,7 @@ fn files_that_are_no_longer_what_was_written_are_refused() {
             found.push((group, bytes.to_vec()));
             Ok(())
         };
-        pass_merged(&[path], &(0..u32::MAX), &mut each).map(|()| found)
+        pass_merged(&RealDisk, &[path], &(0..u32::MAX), &mut each).map(|()| found)
     };
     assert!(read(&file.path).unwrap() == groups);
     let whole = fs::read(&path).unwrap();
@@ -177,6 +188,47 @@ fn files_that_are_no_longer_what_was_written_are_refused() {
     let mut writer = Writer::default();
     writer.begin(KeyGroup(1));
     let empty = writer.finish().to_vec();
-    let twice = GroupsFile::write(&dir.path().join("twice"), |each| (0..2).try_for_each(|_| each(KeyGroup(1), &empty))).unwrap();
+    let twice = GroupsFile::write(&disk(), &dir.path().join("twice"), |each| (0..2).try_for_each(|_| each(KeyGroup(1), &empty))).unwrap();
     assert!(read(&twice.path).unwrap_err().to_string().contains("has a key group that cannot be there"));
+}
+
+#[test]
+fn changes_that_are_alike_restore_and_leave_the_checkpoint_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = CheckpointStore::open(disk(), dir.path().join("checkpoints")).unwrap();
+    let mut state = MemoryFiles::in_folder(disk(), &dir.path().join("state")).unwrap().open("u", 0, &states()).unwrap();
+    write(&mut *state, 0..2_000, Some(b"value"));
+    freeze(&mut *state).files().unwrap();
+    // Nothing changes for two checkpoints, then the same in two.
+    for changed in [0..0, 0..0, 7..8, 7..8] {
+        write(&mut *state, changed, Some(b"again"));
+        freeze(&mut *state).files().unwrap();
+    }
+    let mut frozen = freeze(&mut *state);
+    let files = frozen.files().unwrap();
+    let stored = files.iter().map(|file| store.store_shared(&file.path, &file.name, file.content.as_deref().unwrap()).unwrap());
+    let stored: Vec<_> = stored.collect();
+    let names: BTreeSet<_> = stored.iter().map(|file| &file.name).collect();
+    assert!(names.len() + 3 <= stored.len(), "{} names of {} files", names.len(), stored.len());
+    let contents = || -> Vec<_> {
+        files_in(&dir.path().join("checkpoints"))
+            .iter()
+            .map(|path| (fs::read(path).unwrap(), fs::metadata(path).unwrap().permissions().mode() & 0o777))
+            .collect()
+    };
+    let before = contents();
+    assert!(before.len() == names.len() && before.iter().all(|(_, mode)| *mode == 0o444));
+    let database = StoredDatabase { operator: "u".to_owned(), worker: 0, format: FileFormat::KeyGroups, files: stored };
+    for _ in 0..2 {
+        let stored = StoredKeyGroups::new(store.clone(), database.clone(), 0..16, &store.scratch());
+        let mut found = Groups::new();
+        let mut each = |group, bytes: &[u8]| {
+            found.push((group, bytes.to_vec()));
+            Ok(())
+        };
+        stored.read(0..16, &mut each).unwrap();
+        assert!(found == content(&mut *state));
+        drop(stored);
+        assert!(contents() == before, "the restore has changed what it reads");
+    }
 }

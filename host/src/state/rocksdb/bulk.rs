@@ -2,6 +2,7 @@
 //! most of the compactions.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rocksdb::{IngestExternalFileOptions, Options, SstFileWriter};
 use tidemill_core::state::Space;
@@ -99,8 +100,8 @@ impl Bulk {
     fn table(&mut self, database: &Database, space: Space) -> Result<PathBuf> {
         let path = database.path().with_extension("loading");
         if self.folder.is_none() {
-            std::fs::create_dir_all(&path).map_err(|error| Error::storage(format!("creating {}", path.display())).caused_by(error))?;
-            self.folder = Some(Folder::real(path.clone()));
+            let disk = database.disk().ok_or_else(|| Error::storage(format!("{} has no files", database.name())))?;
+            self.folder = Some(Folder::create(Arc::clone(disk), path.clone())?);
         }
         let gathered = self.of(space);
         gathered.tables += 1;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::properties::{BACKGROUND_ERRORS, NUM_IMMUTABLE_MEM_TABLE};
 use rocksdb::{ColumnFamily, DB, Options};
+use tidemill_core::disk::Disk;
 use tidemill_core::state::{FrozenFile, Space};
 use tidemill_core::{Error, Result};
 
@@ -39,8 +41,8 @@ impl Database {
     ///
     /// # Errors
     /// `RocksDB`'s, such as a full disk.
-    pub(super) fn create(path: &Path, options: &Options, memory: &Memory, real: bool) -> Result<Self> {
-        Self::open(Folder { path: path.to_owned(), real }, options, memory, BTreeMap::new())
+    pub(super) fn create(folder: Folder, options: &Options, memory: &Memory) -> Result<Self> {
+        Self::open(folder, options, memory, BTreeMap::new())
     }
 
     /// Opens the database in a folder to go on with it. `taken` has what stands for the contents of its files, where that is known.
@@ -85,7 +87,12 @@ impl Database {
 
     /// Whether it has files that can be frozen.
     pub(super) fn has_files(&self) -> bool {
-        self.folder.real
+        self.folder.disk().is_some()
+    }
+
+    /// The disk that its files are on, if they are on one.
+    pub(super) fn disk(&self) -> Option<&Arc<dyn Disk>> {
+        self.folder.disk()
     }
 
     /// Whether memtables are on their way to files, and nothing has kept one from getting there yet.
@@ -104,13 +111,13 @@ impl Database {
     /// `RocksDB`'s, such as a full disk.
     pub(super) fn freeze(&self) -> Result<FrozenFiles> {
         let count = self.frozen.fetch_add(1, Ordering::Relaxed);
-        let folder = Folder::real(self.folder.path.with_extension(format!("frozen-{count}")));
+        let disk = self.folder.disk().ok_or_else(|| Error::storage(format!("{} has no files", self.name())))?;
+        let folder = Folder::on(Arc::clone(disk), self.folder.path.with_extension(format!("frozen-{count}")));
         let checkpoint = Checkpoint::new(&self.db).and_then(|checkpoint| checkpoint.create_checkpoint(&folder.path));
         checkpoint.map_err(|error| self.failed("freezing the files of", error))?;
         let listing = |error| Error::storage(format!("listing {}", folder.path.display())).caused_by(error);
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(&folder.path).map_err(listing)? {
-            let path = entry.map_err(listing)?.path();
+        for path in disk.list(&folder.path).map_err(listing)? {
             let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
             // A number is given to one table only. All else is written anew each time.
             let own = || name.ends_with(".sst").then(|| format!("{:016x}-{name}", self.id));

@@ -30,6 +30,7 @@ use self::overlay::Room;
 use self::rows::DatabaseRows;
 use super::fetch::restoring;
 use super::folder::{self, Folder};
+use crate::disk::RealDisk;
 
 pub(super) use self::stored::StoredFiles;
 
@@ -56,7 +57,7 @@ impl RocksBackend {
     /// # Errors
     /// The folder cannot be emptied.
     pub(super) fn in_folder(dir: &Path, memory: u64) -> Result<Self> {
-        folder::empty(dir)?;
+        folder::empty(&RealDisk, dir)?;
         Ok(Self::new(Home::Folder(dir.to_owned()), memory))
     }
 
@@ -78,14 +79,15 @@ impl RocksBackend {
     fn create(&self, operator: &str, subtask: u32) -> Result<DatabaseRows> {
         let doing = |error: Error| error.while_doing(format!("opening the state of operator {operator}"));
         let (path, mut options) = (self.path(subtask), self.memory.database());
-        let is_real = match &self.home {
-            Home::Folder(_) => true,
+        let folder = match &self.home {
+            Home::Folder(_) => Folder::on(Arc::new(RealDisk), path),
             Home::Memory(env) => {
                 options.set_env(env);
-                false
+                Folder::lent(path)
             }
         };
-        let database = Arc::new(Database::create(&path, &options, &self.memory, is_real).map_err(doing)?);
+        let is_real = folder.disk().is_some();
+        let database = Arc::new(Database::create(folder, &options, &self.memory).map_err(doing)?);
         let rows = DatabaseRows::new(database, self.memory.overlays()).map_err(doing)?.with_buffers(self.memory.buffers());
         let options = [Space::Keys, Space::Timers].map(|space| self.memory.space(space));
         Ok(if is_real { rows.with_bulk(Bulk::new(options, self.memory.for_loading())) } else { rows })
@@ -106,7 +108,7 @@ impl RocksBackend {
         if !can_go_on(states, &DatabaseRows::new(stored.database()?, Room::new(0))?)? {
             return Ok(None);
         }
-        let folder = Folder::create(self.path(subtask))?;
+        let folder = Folder::create(Arc::new(RealDisk), self.path(subtask))?;
         let taken = stored.place(&folder.path)?;
         let database = Database::open(folder, &self.memory.database(), &self.memory, taken)?;
         let rows = DatabaseRows::new(Arc::new(database), self.memory.overlays())?.with_buffers(self.memory.buffers());

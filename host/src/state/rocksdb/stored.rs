@@ -32,13 +32,13 @@ impl StoredFiles {
 
     /// Puts the files into a folder to go on with them there; returns what stands for their contents.
     pub(super) fn place(&self, folder: &Path) -> Result<BTreeMap<String, String>> {
-        let database = self.database()?;
+        let (database, disk) = (self.database()?, self.store.disk());
         for file in &self.stored.files {
             let (from, to) = (database.path().join(&file.name), folder.join(&file.name));
-            let linked = shared_name(file).is_some() && std::fs::hard_link(&from, &to).is_ok();
-            if !linked {
+            if !(is_table(file) && disk.link(&from, &to).is_ok()) {
+                let copied = disk.create(&to).and_then(|mut copy| disk.read_parts(&from, &mut |part| copy.write(part)));
                 let copying = || format!("copying {} to {}", from.display(), to.display());
-                std::fs::copy(&from, &to).map_err(|error| Error::storage(copying()).caused_by(error))?;
+                copied.map_err(|error| Error::storage(copying()).caused_by(error))?;
             }
         }
         let content = |file: &StoredFile| Some((file.name.clone(), shared_name(file)?.to_owned()));
@@ -51,8 +51,8 @@ impl StoredFiles {
         if let Some(database) = &*local {
             return Ok(Arc::clone(database));
         }
-        let folder = Folder::create(self.store.scratch().join(format!("{:016x}", fastrand::u64(..))))?;
-        fetch(&self.store, &self.stored, &folder.path)?;
+        let folder = Folder::create(Arc::clone(self.store.disk()), self.store.scratch().join(format!("{:016x}", fastrand::u64(..))))?;
+        fetch(&self.store, &self.stored, &folder.path, is_table)?;
         let database = Arc::new(Database::read(folder)?);
         *local = Some(Arc::clone(&database));
         Ok(database)
@@ -62,6 +62,11 @@ impl StoredFiles {
     pub(super) fn stored(&self) -> &StoredDatabase {
         &self.stored
     }
+}
+
+/// Whether it is a table: `RocksDB` never writes to one that is there, and appends to other files.
+fn is_table(file: &StoredFile) -> bool {
+    shared_name(file).is_some() && file.name.ends_with(".sst")
 }
 
 impl StoredGroups for StoredFiles {

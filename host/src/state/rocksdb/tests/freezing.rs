@@ -17,6 +17,7 @@ use super::super::database::Database;
 use super::super::options::Memory;
 use super::super::overlay::Room;
 use super::super::rows::DatabaseRows;
+use crate::disk::RealDisk;
 
 type Row = (Space, Vec<u8>);
 type Map = BTreeMap<Row, Vec<u8>>;
@@ -33,7 +34,7 @@ fn thaw(frozen: &mut dyn Frozen, scratch: &Path) -> DatabaseRows {
     for file in frozen.files().unwrap() {
         std::fs::copy(file.path, dir.join(file.name)).unwrap();
     }
-    DatabaseRows::new(Arc::new(Database::read(Folder::real(dir)).unwrap()), Room::new(0)).unwrap()
+    DatabaseRows::new(Arc::new(Database::read(Folder::on(Arc::new(RealDisk), dir)).unwrap()), Room::new(0)).unwrap()
 }
 
 fn scanned(rows: &dyn Rows, space: Space, from: &[u8], most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -101,7 +102,8 @@ fn whatever_is_done_while_a_database_is_frozen_is_there_and_not_in_its_files() {
     for seed in 0..10 {
         let mut rng = Rng::with_seed(seed);
         let memory = Memory::new(64 << 20);
-        let database = Database::create(&folder.path().join(seed.to_string()), &memory.database(), &memory, true).unwrap();
+        let database =
+            Database::create(Folder::on(Arc::new(RealDisk), folder.path().join(seed.to_string())), &memory.database(), &memory).unwrap();
         // Without room the worker waits for the end of each freezing at the next commit.
         let room = Room::new(if seed % 5 == 0 { 0 } else { 1 << 20 });
         let mut rows = DatabaseRows::new(Arc::new(database), room).unwrap();
@@ -154,7 +156,7 @@ fn databases_do_not_wait_for_each_other() {
     let mut databases = Vec::new();
     while !memory.buffers().are_over() {
         let path = folder.path().join(databases.len().to_string());
-        let database = Database::create(&path, &memory.database(), &memory, true).unwrap();
+        let database = Database::create(Folder::on(Arc::new(RealDisk), path.clone()), &memory.database(), &memory).unwrap();
         let mut rows = DatabaseRows::new(Arc::new(database), Room::new(0)).unwrap().with_buffers(memory.buffers());
         for space in SPACES {
             rows.put(Layer::Live, space, b"key", b"value");
