@@ -1,5 +1,6 @@
 //! The real binary, its components and the oracle, for black-box tests.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,9 +14,6 @@ use crate::witness::Witness;
 
 /// How long anything may take before a test gives up: far more than it needs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Of so many starts before the last one is remembered what they found.
-const MOST_WITNESSES: usize = 1;
 
 /// The root of the repository.
 #[must_use]
@@ -50,8 +48,8 @@ pub fn component(name: &str) -> PathBuf {
 #[derive(Debug)]
 pub struct Workplace {
     dir: TempDir,
-    /// What was there before jobs were started: none may have changed it.
-    witnesses: Mutex<Vec<Witness>>,
+    /// What was there before a job was started, by its process: it may not have changed it.
+    witnesses: Mutex<HashMap<u32, Witness>>,
 }
 
 /// What a finished process left.
@@ -199,14 +197,13 @@ impl Workplace {
 
     #[expect(clippy::expect_used, reason = "a test cannot go on")]
     fn spawn(&self, mut command: Command) -> Child {
-        if command.get_args().any(|argument| argument == "run") {
-            let mut witnesses = self.witnesses.lock().expect("no test goes on after a panic");
-            witnesses.retain(|witness| witness.files() > 0);
-            witnesses.truncate(MOST_WITNESSES);
-            witnesses.insert(0, Witness::of(self.dir.path()));
-        }
+        let runs = command.get_args().any(|argument| argument == "run");
+        let witness = if runs { Witness::of(self.dir.path()) } else { Witness::default() };
         let file = |name: &str| Stdio::from(fs::File::create(self.path(name)).expect("a file for output"));
-        command.stdout(file("stdout.log")).stderr(file("stderr.log")).stdin(Stdio::null()).spawn().expect("the program")
+        command.stdout(file("stdout.log")).stderr(file("stderr.log")).stdin(Stdio::null());
+        let child = command.spawn().expect("the program");
+        self.witnesses.lock().expect("no test goes on after a panic").insert(child.id(), witness);
+        child
     }
 
     /// Waits for the end of what [`start`](Self::start) began.
@@ -226,7 +223,7 @@ impl Workplace {
             std::thread::sleep(Duration::from_millis(2));
             status = child.try_wait().expect("a child");
         }
-        for witness in &*self.witnesses.lock().expect("no test goes on after a panic") {
+        if let Some(witness) = self.witnesses.lock().expect("no test goes on after a panic").remove(&child.id()) {
             witness.check().expect("a start changes nothing that it may restore");
         }
         let read = |name: &str| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned();
