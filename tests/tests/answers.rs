@@ -16,7 +16,9 @@ const IN_A_ROW: u64 = 32;
 const GROWTH: u64 = 2 << 20;
 
 /// Why answers are refused, with `#` for numbers.
-const REASONS: [&str; 29] = [
+const REASONS: [&str; 31] = [
+    "a value of state",
+    "a key of state",
     "it consumed # of # rows",
     "writes.state has # items",
     "writes.slot has # items",

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tidemill_core::checkpoint::manifest::Manifest;
 use tidemill_tests::cli::{Workplace, component, root};
 
 fn golden(name: &str) -> PathBuf {
@@ -61,6 +62,13 @@ fn a_savepoint_of_an_earlier_version_is_still_read() {
     );
     place.run(&["savepoint", "dump", "savepoint", "--operator", "prob", "--state", "note"]).expect(2, &["did you mean `probe`?"]);
     place.run(&["savepoint", "dump", "savepoint", "--operator", "probe", "--state", "nota"]).expect(2, &["did you mean `note`?"]);
+}
+
+/// What follows a checkpoint names it by the hash of its manifest, and a start reads that manifest and may be by a newer version.
+#[test]
+fn a_manifest_of_an_earlier_version_is_the_same_bytes_when_it_is_written_again() {
+    let bytes = fs::read(golden("savepoint/manifest.json")).unwrap();
+    assert_eq!(Manifest::from_bytes(&bytes).unwrap().to_bytes().unwrap(), bytes);
 }
 
 /// Every bit that is flipped and every end that is cut off is noticed.

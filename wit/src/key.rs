@@ -6,7 +6,7 @@
 //! | bool | 0 or 1 |
 //! | unsigned integers | big-endian, at their width |
 //! | signed integers, durations | big-endian with the sign bit flipped, at their width |
-//! | f32, f64 | total order: sign bit flipped if positive, all bits flipped if negative |
+//! | f32, f64 | total order: sign bit flipped if positive, all bits flipped if negative; every NaN as the one positive quiet NaN, the greatest |
 //! | strings, bytes | 0x00 written as 0x00 0xFF, ended by 0x00 0x01 |
 //! | option | 0, or 1 and the value |
 //! | list | 1 before each item, 0 at the end |
@@ -48,10 +48,19 @@ pub fn take_bytes(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     }
 }
 
-/// The bits of an f64 in an order that compares as the numbers do (`f64::total_cmp`).
+/// What [`ordered_f64`] makes of every NaN.
+pub const ORDERED_NAN_64: u64 = 0xFFF8_0000_0000_0000;
+/// What [`ordered_f32`] makes of every NaN.
+pub const ORDERED_NAN_32: u32 = 0xFFC0_0000;
+
+/// The bits of an f64 in an order that compares as the numbers do, with 0.0 above -0.0 and one NaN above all (Java's `Double.compare`).
 #[inline]
 #[must_use]
 pub fn ordered_f64(value: f64) -> u64 {
+    // Which NaN an operation gives differs by processor.
+    if value.is_nan() {
+        return ORDERED_NAN_64;
+    }
     let bits = value.to_bits();
     if bits >> 63 == 0 { bits ^ (1 << 63) } else { !bits }
 }
@@ -63,10 +72,13 @@ pub fn f64_from_ordered(bits: u64) -> f64 {
     f64::from_bits(if bits >> 63 == 1 { bits ^ (1 << 63) } else { !bits })
 }
 
-/// The bits of an f32 in an order that compares as the numbers do.
+/// The bits of an f32 in an order that compares as the numbers do, as [`ordered_f64`].
 #[inline]
 #[must_use]
 pub fn ordered_f32(value: f32) -> u32 {
+    if value.is_nan() {
+        return ORDERED_NAN_32;
+    }
     let bits = value.to_bits();
     if bits >> 31 == 0 { bits ^ (1 << 31) } else { !bits }
 }
@@ -80,7 +92,7 @@ pub fn f32_from_ordered(bits: u32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{f64_from_ordered, ordered_f64, put_bytes, take_bytes};
+    use super::{ORDERED_NAN_32, ORDERED_NAN_64, f32_from_ordered, f64_from_ordered, ordered_f32, ordered_f64, put_bytes, take_bytes};
 
     fn encoded(bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -111,5 +123,17 @@ mod tests {
             assert!(ordered_f64(pair[0]) < ordered_f64(pair[1]));
         }
         assert!(ordered.iter().all(|&x| f64_from_ordered(ordered_f64(x)).to_bits() == x.to_bits()));
+    }
+
+    #[test]
+    fn there_is_one_nan_and_it_is_the_greatest() {
+        for bits in [0x7FF8_0000_0000_0000, 0xFFF8_0000_0000_0000, 0x7FF0_0000_0000_0001, u64::MAX, 0x7FFF_FFFF_FFFF_FFFF] {
+            assert_eq!(ordered_f64(f64::from_bits(bits)), ORDERED_NAN_64);
+        }
+        for bits in [0x7FC0_0000, 0xFFC0_0000, 0x7F80_0001, u32::MAX] {
+            assert_eq!(ordered_f32(f32::from_bits(bits)), ORDERED_NAN_32);
+        }
+        assert!(ordered_f64(f64::INFINITY) < ORDERED_NAN_64 && ordered_f32(f32::INFINITY) < ORDERED_NAN_32);
+        assert!(f64_from_ordered(ORDERED_NAN_64).is_nan() && f32_from_ordered(ORDERED_NAN_32).is_nan());
     }
 }

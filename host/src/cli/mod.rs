@@ -8,6 +8,7 @@ mod plan;
 mod rescale;
 mod run;
 mod savepoint;
+mod schema;
 mod stop;
 mod test;
 mod validate;
@@ -57,6 +58,8 @@ enum Command {
     Validate(validate::Options),
     /// Run test cases against components, on virtual time
     Test(test::Options),
+    /// Print a JSON Schema of job specs or cases, for editors
+    Schema(schema::Options),
     /// Stop a running job at a checkpoint
     Stop(stop::Options),
     /// Give a running job another number of workers
@@ -100,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Savepoint(command) => savepoint::run(command),
         Command::Plan(options) => plan::plan(options),
         Command::Test(options) => test::test(options),
+        Command::Schema(options) => schema::schema(options).map(|()| ExitCode::SUCCESS),
         Command::Component(ComponentCommand::Inspect(options)) => component::inspect(options).map(|()| ExitCode::SUCCESS),
     };
     match result {

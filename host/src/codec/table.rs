@@ -7,6 +7,7 @@ use tidemill_core::table::Table;
 use tidemill_core::{Error, Result};
 use tidemill_wit::schema::{Field, NamedType, Shape, Type, TypeTable};
 
+use super::csv::{Parsed, RowParser, quotes_do_not_match};
 use super::{CsvDecoder, JsonDecoder};
 use crate::spec::error::Place;
 use crate::spec::job::TableRows;
@@ -38,7 +39,8 @@ pub fn load_table(rows: &TableRows, key: &[String], row: &TypeTable, key_type: &
         TableRows::Inline(values) => {
             for value in values {
                 let text = value.value.to_string();
-                let (mut row_decoder, mut key_decoder) = (JsonDecoder::new(row.clone()), JsonDecoder::new(keys.clone()));
+                let decoder = |table: &TypeTable| JsonDecoder::new(table.clone()).by_hand();
+                let (mut row_decoder, mut key_decoder) = (decoder(row), decoder(&keys));
                 loading
                     .add_json(text.as_bytes(), &mut row_decoder, &mut key_decoder)
                     .map_err(|reason| TableError { row: Some(value.at.clone()), error: Error::config(format!("row {text}: {reason}")) })?;
@@ -81,34 +83,48 @@ struct Loading {
 
 impl Loading {
     fn read_csv(&mut self, path: &Path, row: &TypeTable, keys: &TypeTable) -> Result<()> {
-        let reading = |error: csv::Error| Error::config(format!("reading {}", path.display())).caused_by(error);
-        let mut reader = csv::ReaderBuilder::new().from_path(path).map_err(reading)?;
-        let header = reader.byte_headers().map_err(reading)?.clone();
-        let decoder = |table: &TypeTable| {
-            let mut decoder = CsvDecoder::new(table.clone())?;
-            decoder.set_header(&header).map(|()| decoder)
-        };
-        let at_header = |reason: String| Error::config(format!("{}:1: {reason}", path.display()));
-        let (mut rows, mut keys) = (decoder(row).map_err(at_header)?, decoder(keys).map_err(at_header)?);
-        let mut record = csv::ByteRecord::new();
-        let mut encoded = Vec::new();
-        while reader.read_byte_record(&mut record).map_err(reading)? {
-            encoded.clear();
-            self.key.clear();
-            let added =
-                keys.decode(&record, &mut self.key).and_then(|()| rows.decode(&record, &mut encoded)).and_then(|()| self.add(&encoded));
-            added.map_err(|reason| {
-                let line = record.position().map_or(0, csv::Position::line);
-                Error::config(format!("{}:{line}: {reason}", path.display()))
-            })?;
+        let bytes = read(path)?;
+        let mut text = without_mark(&bytes);
+        let (mut parser, mut decoders, mut line, mut encoded) = (RowParser::default(), None, 1, Vec::new());
+        loop {
+            let blank = decoders.as_ref().is_some_and(|(rows, _, _): &(CsvDecoder, CsvDecoder, usize)| rows.blank_rows());
+            let ends = text.iter().take_while(|byte| !blank && matches!(byte, b'\r' | b'\n')).count();
+            line += lines(take(&mut text, ends));
+            let wrong = |reason: &str| Error::config(format!("{}:{line}: {reason}", path.display()));
+            let length = match parser.parse(text, true) {
+                Parsed::Row(length) => length,
+                Parsed::More => return Ok(()),
+                Parsed::Malformed(reason) => return Err(wrong(reason)),
+            };
+            let (raw, found) = (take(&mut text, length), parser.row());
+            if let Some((rows, keys, columns)) = &mut decoders {
+                quotes_do_not_match(found, raw.trim_ascii_end(), *columns).map_or(Ok(()), |reason| Err(wrong(reason)))?;
+                if found.len() != *columns {
+                    return Err(wrong(&format!("the row has {} fields, the header has {columns}", found.len())));
+                }
+                encoded.clear();
+                self.key.clear();
+                let added =
+                    keys.decode(found, &mut self.key).and_then(|()| rows.decode(found, &mut encoded)).and_then(|()| self.add(&encoded));
+                added.map_err(|reason| wrong(&reason))?;
+            } else {
+                let decoder = |table: &TypeTable| {
+                    let mut decoder = CsvDecoder::new(table.clone())?;
+                    decoder.set_header(found).map(|()| decoder)
+                };
+                let both = decoder(row).and_then(|row| Ok((row, decoder(keys)?, found.len())));
+                decoders = Some(both.map_err(|reason| wrong(&reason))?);
+            }
+            line += lines(raw);
+            parser.reset();
         }
-        Ok(())
     }
 
     fn read_lines(&mut self, path: &Path, row: &TypeTable, keys: &TypeTable) -> Result<()> {
-        let bytes = std::fs::read(path).map_err(|error| Error::config(format!("reading {}", path.display())).caused_by(error))?;
+        let bytes = read(path)?;
         let (mut rows, mut keys) = (JsonDecoder::new(row.clone()), JsonDecoder::new(keys.clone()));
-        for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty()) {
+        for (index, line) in without_mark(&bytes).split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty())
+        {
             self.add_json(line, &mut rows, &mut keys)
                 .map_err(|reason| Error::config(format!("{}:{}: {reason}", path.display(), index + 1)))?;
         }
@@ -129,4 +145,23 @@ impl Loading {
         self.encoder.encode(&self.key, &mut self.encoded)?;
         self.table.insert(&self.encoded, row)
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| Error::config(format!("reading {}", path.display())).caused_by(error))
+}
+
+/// The text without a byte order mark.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+fn take<'a>(text: &mut &'a [u8], count: usize) -> &'a [u8] {
+    let (head, tail) = text.split_at_checked(count).unwrap_or((text, &[]));
+    *text = tail;
+    head
+}
+
+fn lines(text: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', text).count()
 }

@@ -21,7 +21,7 @@ use tidemill_wit::schema::{Type, TypeTable};
 use super::connectors;
 use super::job::{Job, JobOperator};
 use super::restart::Strategy;
-use crate::codec::{TableError, from_value, load_table};
+use crate::codec::{TableError, from_configuration, load_table};
 use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory};
 use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{self, Alignment, JobSpec, Ttl};
@@ -161,14 +161,15 @@ impl<'a> Assembly<'a> {
             let resolved = FieldPath::resolve(&input, &path.value).and_then(FieldPath::as_timestamp);
             resolved.map_err(|reason| self.refuse(&path.at, format!("`timestamp: {}`: {reason}", path.value)))
         });
+        let timestamp = timestamp.transpose()?;
         let rigged = self.rig.as_ref().and_then(|rig| rig.sources.get(at));
         let source = rigged
-            .map_or_else(|| connectors::source(&spec.connector, &input), |source| Ok(Arc::clone(source)))
+            .map_or_else(|| connectors::source(&spec.connector, &input, timestamp.clone()), |source| Ok(Arc::clone(source)))
             .map_err(|reason| self.refuse(&spec.uid.at, format!("source `{}`: {reason}", spec.uid.value)))?;
         Ok(Arc::new(SourceSettings {
             uid: spec.uid.value.clone(),
             index: u32::try_from(at).unwrap_or(u32::MAX),
-            timestamp: timestamp.transpose()?,
+            timestamp,
             watermark: watermark::Strategy { bound: spec.watermark.bounded_out_of_orderness, idle_timeout: spec.watermark.idle_timeout },
             alignment: spec
                 .watermark
@@ -362,7 +363,7 @@ fn encode_parameters(table: &TypeTable, value: &serde_json::Value) -> Result<Vec
     match value.as_object() {
         Some(given) if table.root == Type::Unit && given.is_empty() => Ok(Vec::new()),
         Some(_) if table.root == Type::Unit => Err("the component takes none".to_owned()),
-        _ => from_value(table, value),
+        _ => from_configuration(table, value),
     }
 }
 

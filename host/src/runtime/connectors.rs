@@ -2,30 +2,31 @@
 
 use std::sync::Arc;
 
-use csv::ByteRecord;
 use tidemill_core::disk::Disk;
+use tidemill_core::schema::FieldPath;
 use tidemill_core::sink;
 use tidemill_core::source::Source;
 use tidemill_core::{Error, Kind};
 use tidemill_wit::schema::TypeTable;
 
-use crate::codec::{CsvDecoder, CsvEncoder, JsonDecoder, JsonEncoder};
+use crate::codec::{CsvDecoder, CsvEncoder, JsonDecoder, JsonEncoder, Row};
 use crate::sink::file::{FileSink, FileSinkConfig, RowEncode};
 use crate::source::file::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
 use crate::spec::job::{Format, JobSpec, Sink, SinkConnector, SourceConnector};
 use crate::store::lock::SinkLock;
 
-/// The source that a spec names, reading records of this type.
+/// The source that a spec names, reading records of this type, with their event time in this field.
 ///
 /// # Errors
 /// The format cannot hold the type.
-pub(super) fn source(connector: &SourceConnector, input: &TypeTable) -> Result<Arc<dyn Source>, String> {
+pub(super) fn source(connector: &SourceConnector, input: &TypeTable, timestamp: Option<FieldPath>) -> Result<Arc<dyn Source>, String> {
     let SourceConnector::File(file) = connector;
     let config = FileSourceConfig {
         pattern: file.pattern.value.clone(),
         base: file.base.clone(),
         follow: file.follow,
         max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
+        timestamp,
     };
     let input = input.clone();
     let format = match file.format {
@@ -54,7 +55,7 @@ pub(super) fn sink(connector: &SinkConnector, ty: &TypeTable, job: u64, disk: &A
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
         }
         Format::Csv => {
-            let header = CsvEncoder::new(ty.clone())?.header()?;
+            let header = CsvEncoder::new(ty.clone())?.header();
             let config = FileSinkConfig { dir, job, extension: "csv".to_owned(), header: Some(header) };
             let encoder = Arc::new(move || Box::new(Csv(CsvEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
@@ -93,11 +94,15 @@ impl RowEncode for Json<JsonEncoder> {
 }
 
 impl RowDecode for Csv<CsvDecoder> {
-    fn set_header(&mut self, header: &ByteRecord) -> Result<(), String> {
+    fn set_header(&mut self, header: &Row) -> Result<(), String> {
         self.0.as_mut().map_err(|reason| reason.clone())?.set_header(header)
     }
 
-    fn decode(&mut self, row: &ByteRecord, out: &mut Vec<u8>) -> Result<(), String> {
+    fn blank_rows(&self) -> bool {
+        self.0.as_ref().is_ok_and(CsvDecoder::blank_rows)
+    }
+
+    fn decode(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String> {
         self.0.as_mut().map_err(|reason| reason.clone())?.decode(row, out)
     }
 }
@@ -107,3 +112,6 @@ impl RowEncode for Csv<CsvEncoder> {
         self.0.as_mut().map_err(|reason| reason.clone())?.encode(payload, out)
     }
 }
+
+#[cfg(test)]
+mod tests;

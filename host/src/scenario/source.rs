@@ -54,7 +54,7 @@ impl Source for StepSource {
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
-        Ok(Box::new(Reader { source: self.clone(), position: split.position }))
+        Ok(Box::new(Reader { source: self.clone(), position: split.position, watermark: Timestamp::MIN }))
     }
 
     fn bounded(&self) -> bool {
@@ -65,17 +65,21 @@ impl Source for StepSource {
 struct Reader {
     source: StepSource,
     position: u64,
+    /// The last watermark of the case: records do not move it.
+    watermark: Timestamp,
 }
 
 impl SplitReader for Reader {
     /// A watermark closes the batch before it.
     fn poll(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
         let mut queue = self.source.queue();
+        rows.watermark = Some(self.watermark);
         while rows.position.len() < limit.rows {
             match queue.items.front() {
                 Some(Item::Element { .. }) => {}
                 Some(Item::Watermark(watermark)) if rows.position.is_empty() => {
-                    rows.watermark = Some(Timestamp(*watermark));
+                    self.watermark = Timestamp(*watermark);
+                    rows.watermark = Some(self.watermark);
                     queue.items.pop_front();
                     return Ok(Polled::More);
                 }

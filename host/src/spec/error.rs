@@ -102,11 +102,25 @@ impl From<SpecError> for Error {
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     list: Vec<Problem>,
+    /// How many more were found.
+    more: usize,
 }
+
+/// So many problems are told at once.
+const MOST_PROBLEMS: usize = 100;
 
 impl Problems {
     pub(super) fn add(&mut self, at: &Place, message: impl Into<String>) {
-        self.list.push(Problem { at: at.clone(), message: message.into() });
+        if self.list.len() < MOST_PROBLEMS {
+            self.list.push(Problem { at: at.clone(), message: message.into() });
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// The same with a message that takes time to find: it is not asked for if it would not be told.
+    pub(super) fn add_with(&mut self, at: &Place, message: impl FnOnce() -> String) {
+        if self.list.len() < MOST_PROBLEMS { self.add(at, message()) } else { self.more += 1 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -130,6 +144,9 @@ impl Problems {
             Place::File { line, column } => (line, column),
             Place::Override(_) => (u64::MAX, 0),
         });
+        if self.more > 0 {
+            problems.push(Problem { at: Place::Whole, message: format!("there are {} more errors", self.more) });
+        }
         SpecError { file: file.to_owned(), problems }
     }
 }

@@ -7,7 +7,7 @@ use super::nearest::{hint, nearest};
 use super::scalar;
 use super::size::parse_size;
 use super::tree::{Entry, Node, Value};
-use crate::codec::parse_duration;
+use crate::codec::{parse_duration, without_unit};
 
 /// The fields of one mapping of the spec.
 pub(super) struct Fields<'a> {
@@ -21,7 +21,7 @@ impl<'a> Fields<'a> {
     pub(super) fn of(node: &'a Node, what: &str, known: &[&str], problems: &mut Problems) -> Option<Self> {
         let entries = entries(node, what, problems)?;
         for entry in entries.iter().filter(|entry| !known.contains(&&*entry.key)) {
-            problems.add(&entry.key_at, format!("unknown field `{}`{}", entry.key, hint(&entry.key, known.iter().copied())));
+            problems.add_with(&entry.key_at, || format!("unknown field `{}`{}", entry.key, hint(&entry.key, known.iter().copied())));
         }
         Some(Self { at: &node.at, entries })
     }
@@ -122,7 +122,8 @@ pub(super) fn millis(least: i64) -> impl Fn(&Node) -> Result<i64, String> {
     move |node| {
         let length = match &node.value {
             Value::Text(text) => parse_duration(text)?,
-            Value::Number(number) => return Err(format!("{number} has no unit: write a duration such as {number}s")),
+            Value::Number(number) if number.is_u64() => return Err(without_unit(number)),
+            Value::Number(number) => parse_duration(&number.to_string())?,
             _ => return Err(format!("must be a duration such as 30m, not {}", node.kind())),
         };
         if length < least { Err(format!("must be at least {}, not {}", shown_millis(least), shown(node))) } else { Ok(length) }

@@ -8,6 +8,7 @@ pub mod error;
 pub mod job;
 pub mod nearest;
 pub mod plan;
+pub mod reference;
 pub mod size;
 
 mod environment;

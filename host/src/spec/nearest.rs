@@ -1,12 +1,23 @@
 //! The name that was probably meant.
 
+/// A name is looked for among so many known ones, and so many are listed. A spec may name more, and each of them may be wrong.
+const MOST_NAMES: usize = 100;
+/// A longer name was not misspelt.
+const LONGEST_NAME: usize = 100;
+
 /// The known name that is nearest to `wanted`, if one is near enough to be what was meant.
 #[must_use]
 pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let length = wanted.chars().count();
+    if length > LONGEST_NAME {
+        return None;
+    }
     let folded = fold(wanted);
-    let limit = (wanted.chars().count() / 3).max(1);
+    let limit = (length / 3).max(1);
     known
         .into_iter()
+        .take(MOST_NAMES)
+        .filter(|name| name.len() <= LONGEST_NAME)
         .map(|name| (strsim::osa_distance(&folded, &fold(name)), name))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
@@ -16,11 +27,13 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Op
 /// What follows an unknown name in a message: the nearest known name, or else all of them.
 #[must_use]
 pub fn hint<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
+    let mut known: Vec<&str> = known.into_iter().take(MOST_NAMES + 1).collect();
+    let more = if known.len() > MOST_NAMES { ", .." } else { "" };
+    known.truncate(MOST_NAMES);
     match nearest(wanted, known.iter().copied()) {
         Some(name) => format!(", did you mean `{name}`?"),
         None if known.is_empty() => String::new(),
-        None => format!("; known: {}", known.join(", ")),
+        None => format!("; known: {}{more}", known.join(", ")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A YAML document as a tree in which every node knows its place.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -49,9 +50,11 @@ pub(super) fn check_twice(node: &Node, file: &str, problems: &mut Problems) {
     match &node.value {
         Value::List(items) => items.iter().for_each(|item| check_twice(item, file, problems)),
         Value::Map(entries) => {
-            for (index, entry) in entries.iter().enumerate() {
-                if let Some(first) = entries.iter().take(index).find(|first| first.key == entry.key) {
-                    let first = first.key_at.within(file);
+            let mut seen: HashMap<&str, &Place> = HashMap::with_capacity(entries.len());
+            for entry in entries {
+                let first = seen.entry(&entry.key).or_insert(&entry.key_at);
+                if *first != &entry.key_at {
+                    let first = first.within(file);
                     problems.add(&entry.key_at, format!("the field `{}` is given twice, first at {first}", entry.key));
                 }
                 check_twice(&entry.node, file, problems);
@@ -115,6 +118,10 @@ fn syntax_error(error: &serde_saphyr::Error, text: &str, file: &str) -> SpecErro
         Place::File { line, .. } => usize::try_from(line).ok().and_then(|line| text.lines().nth(line.saturating_sub(1))),
         _ => None,
     };
+    if let Some(limit) = message.strip_prefix("budget breached: ") {
+        let what = format!("not valid YAML: it has more values than are read ({limit}): put long tables into files of their own");
+        return SpecError::one(file, at, what);
+    }
     let hint = if line.is_some_and(|line| line.contains("${")) { "; inside { } or [ ], write \"${NAME}\" in quotes" } else { "" };
     SpecError::one(file, at, format!("not valid YAML: {message}{hint}"))
 }

@@ -59,7 +59,7 @@ pub(super) fn write_state(disk: &dyn Disk, dir: &Path, name: String, worker: u32
     let (bytes, checksum) = (streamed.bytes, format!("{:016x}", streamed.hash.digest()));
     drop(streamed);
     disk.rename(&temporary, &path).and_then(|()| disk.sync_dir(folder)).map_err(failed)?;
-    Ok(StateFile { path: name, worker, bytes, checksum, base: None })
+    Ok(StateFile { path: name, worker, bytes, checksum, unused_base: None })
 }
 
 #[cfg(test)]

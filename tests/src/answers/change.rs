@@ -70,10 +70,10 @@ pub fn change(which: usize, effects: &mut Effects, consumed: &mut u32, bounds: B
         1 => byte(&mut writes.op, usize::from(write_op::COUNT), rng, other)?,
         2 => byte(&mut writes.state, bounds.states, rng, other)?,
         3 => word(&mut writes.slot, bounds.slots, rng)?,
-        4 => bytes(&mut writes.entry, rng)?,
-        5 => ends(&mut writes.entry, rng)?,
-        6 => bytes(&mut writes.value, rng)?,
-        7 => ends(&mut writes.value, rng)?,
+        4 => if_of_its_type(bytes(&mut writes.entry, rng)?),
+        5 => if_of_its_type(ends(&mut writes.entry, rng)?),
+        6 => if_of_its_type(bytes(&mut writes.value, rng)?),
+        7 => if_of_its_type(ends(&mut writes.value, rng)?),
         8 => match rng.u32(0..5) {
             0 => length(&mut writes.op, rng),
             1 => length(&mut writes.state, rng),
@@ -96,8 +96,8 @@ pub fn change(which: usize, effects: &mut Effects, consumed: &mut u32, bounds: B
         15 => word(&mut outputs.row, bounds.rows as usize, rng)?,
         16 => time(&mut outputs.timestamp, rng)?,
         17 => timed(&mut outputs.timed, outputs.lane.len(), rng),
-        18 => bytes(&mut outputs.payload, rng).map(|must| if must == Must::Pass { Must::Either } else { must })?,
-        19 => ends(&mut outputs.payload, rng).map(|must| if must == Must::Pass { Must::Either } else { must })?,
+        18 => if_of_its_type(bytes(&mut outputs.payload, rng)?),
+        19 => if_of_its_type(ends(&mut outputs.payload, rng)?),
         20 => item(&mut outputs.payload, rng)?,
         _ => match rng.u32(0..4) {
             0 => length(&mut outputs.lane, rng),
@@ -106,6 +106,11 @@ pub fn change(which: usize, effects: &mut Effects, consumed: &mut u32, bounds: B
             _ => length(&mut outputs.payload.ends, rng),
         },
     })
+}
+
+/// What a changed value must pass, if its column still holds together: the check of its type, which decides.
+fn if_of_its_type(must: Must) -> Must {
+    if must == Must::Pass { Must::Either } else { must }
 }
 
 /// A number around a bound, or far from it.

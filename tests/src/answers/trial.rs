@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_core::Timestamp;
 use tidemill_core::batch::Origin;
-use tidemill_core::effects::Effects;
+use tidemill_core::effects::{Effects, Writes};
 use tidemill_core::exchange::{Edge, Observed, Outputs};
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::operator::{Env, Metrics, Observer, OnError, Operator, OperatorSettings};
-use tidemill_core::state::layout::{Item, Reader};
+use tidemill_core::schema::{KeyChecker, walk};
+use tidemill_core::state::layout::{Entry, Item, Reader};
 use tidemill_core::state::{KeyedState, MemoryState, Migration};
 use tidemill_core::time::Domain;
+use tidemill_wit::descriptor::{StateDescriptor, write_op};
 
 use super::change::Bounds;
 use super::record::{Input, Recorded, parameters};
@@ -123,7 +125,8 @@ impl<'a> Trial<'a> {
                     Item::Key(_) => keys += 1,
                     Item::Timer(Domain::Event, _) => timers[0] += 1,
                     Item::Timer(Domain::Processing, _) => timers[1] += 1,
-                    Item::Tombstone(_) | Item::Entry(_) => {}
+                    Item::Entry(entry) => self.check_entry(&entry)?,
+                    Item::Tombstone(_) => {}
                 }
             }
         }
@@ -169,8 +172,27 @@ impl<'a> Trial<'a> {
             lanes: bounds.lanes,
             broadcast,
         };
-        consumed == 0 || consumed > bounds.rows || effects.check(&shape).is_err()
+        consumed == 0 || consumed > bounds.rows || effects.check(&shape).is_err() || !fit(&effects.writes, states)
     }
+
+    /// What is in the state is of its type, whatever was accepted.
+    fn check_entry(&self, entry: &Entry<'_>) -> Result<(), String> {
+        let state = self.settings.states.get(usize::from(entry.state)).ok_or("a snapshot has an unknown state")?;
+        let checked = walk::check(&state.value, entry.value);
+        let key = state.entry_key.as_ref().map_or(Ok(()), |key| KeyChecker::new(key).check(entry.key));
+        checked.and(key).map_err(|reason| format!("what was accepted for state {} is not of its type: {reason}", state.name))
+    }
+}
+
+/// Whether the values and map keys that are written are of their types.
+fn fit(writes: &Writes, states: &[StateDescriptor]) -> bool {
+    let rows = writes.op.iter().zip(&writes.state).zip(writes.entry.view().iter()).zip(writes.value.view().iter());
+    rows.map(|(((&op, &state), entry), value)| (op, states.get(usize::from(state)), entry, value)).all(|(op, state, entry, value)| {
+        let Some(state) = state else { return true };
+        let puts = matches!(op, write_op::PUT | write_op::PUT_ENTRY | write_op::APPEND);
+        let key = state.entry_key.as_ref().filter(|_| matches!(op, write_op::PUT_ENTRY | write_op::REMOVE_ENTRY | write_op::TOUCH));
+        (!puts || walk::check(&state.value, value).is_ok()) && key.is_none_or(|key| KeyChecker::new(key).check(entry).is_ok())
+    })
 }
 
 fn operator(settings: &Arc<OperatorSettings>, call: &Recorded) -> Result<Operator, String> {

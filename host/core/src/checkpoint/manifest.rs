@@ -1,6 +1,7 @@
 //! The manifest: a checkpoint exists once its manifest is durable. It is JSON, so that people can read it, and a line with its checksum.
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 use tidemill_wit::descriptor::{StateDescriptor, StateKind};
 use tidemill_wit::schema::TypeTable;
 #[cfg(feature = "json")]
@@ -93,8 +94,13 @@ pub struct StateFile {
     pub bytes: u64,
     /// Its XXH3 hash in hexadecimal.
     pub checksum: String,
-    /// The checkpoint that it is a delta to; `None`: it holds everything.
-    pub base: Option<u64>,
+    /// Older versions wrote `"base": null`. It is written again where it was read, since a manifest is known by the hash of its bytes.
+    #[serde(default, rename = "base", deserialize_with = "was_there", skip_serializing_if = "Option::is_none")]
+    pub unused_base: Option<()>,
+}
+
+fn was_there<'de, D: Deserializer<'de>>(value: D) -> std::result::Result<Option<()>, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| Some(()))
 }
 
 /// The state of one operator's subtask as files of its backend.
@@ -268,7 +274,7 @@ impl Manifest {
 
 #[cfg(all(test, feature = "json"))]
 mod tests {
-    use super::{Manifest, SourcePositions, VERSION};
+    use super::{Manifest, SourcePositions, StateFile, VERSION};
     use crate::source::Split;
 
     fn sample() -> Manifest {
@@ -298,6 +304,18 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         assert_eq!(Manifest::from_bytes(&sample().to_bytes().unwrap()).unwrap(), sample());
+    }
+
+    #[test]
+    fn what_older_versions_wrote_is_read_and_written_again() {
+        let file = StateFile { path: "a".to_owned(), worker: 0, bytes: 1, checksum: "0".to_owned(), unused_base: None };
+        let text = serde_json::to_string(&file).unwrap();
+        let old = text.replace('}', ",\"base\":null}");
+        assert_eq!(text, r#"{"path":"a","worker":0,"bytes":1,"checksum":"0"}"#);
+        for text in [text, old] {
+            let read: StateFile = serde_json::from_str(&text).unwrap();
+            assert_eq!((serde_json::to_string(&read).unwrap(), StateFile { unused_base: None, ..read }), (text, file.clone()));
+        }
     }
 
     #[test]

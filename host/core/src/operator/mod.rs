@@ -5,6 +5,7 @@ mod pace;
 mod part;
 mod settings;
 mod slots;
+mod written;
 
 use std::sync::Arc;
 
@@ -267,6 +268,8 @@ impl Operator {
         let states = if broadcast { &self.settings.broadcast_kinds } else { &self.settings.kinds };
         let shape = Shape { rows, slots, states, lanes: self.settings.lanes.len(), broadcast };
         self.effects.check(&shape).map_err(|reason| Failure::Trap(format!("the component's answer is not valid: {reason}")))?;
+        let written = if broadcast { &self.settings.broadcast_writes } else { &self.settings.writes };
+        written.check(&mut self.effects.writes).map_err(Failure::Trap)?;
         for (&lane, payload) in self.effects.outputs.lane.iter().zip(self.effects.outputs.payload.view().iter()) {
             let Some((name, checker)) = self.settings.lanes.get(usize::from(lane)) else { continue };
             let refused = |reason| Failure::Trap(format!("a record on lane {name} does not fit its type: {reason}"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidemill_wit::descriptor::{StateDescriptor, StateKind};
 
+use super::written::WriteChecker;
 use super::{OnError, kinds};
 use crate::batch::Origin;
 use crate::detector::{Detector, DetectorFactory, Failure};
@@ -46,6 +47,9 @@ pub struct OperatorSettings {
     pub(super) lanes: Vec<(String, Checker)>,
     pub(super) kinds: Vec<StateKind>,
     pub(super) broadcast_kinds: Vec<StateKind>,
+    /// What checks the writes of calls with keys, and of those with broadcast records.
+    pub(super) writes: WriteChecker,
+    pub(super) broadcast_writes: WriteChecker,
 }
 
 impl OperatorSettings {
@@ -59,6 +63,8 @@ impl OperatorSettings {
             lanes: descriptor.lanes.iter().map(|lane| (lane.name.clone(), Checker::new(&lane.schema))).collect(),
             kinds: kinds(&descriptor.states),
             broadcast_kinds: kinds(&descriptor.broadcast_states),
+            writes: WriteChecker::new(&descriptor.states),
+            broadcast_writes: WriteChecker::new(&descriptor.broadcast_states),
             states: descriptor.states.clone(),
             factory,
             parameters,

@@ -11,7 +11,8 @@ use super::scalar::{Int, blob, count, flag, float32, float64, signed_varint, str
 use super::walk::{MAX_DEPTH, deeper, finished, no_variant, shape, through_newtypes};
 
 /// Writes encoded values as JSON: structs as objects with their fields in order, enums externally tagged, durations as milliseconds, bytes
-/// as base64, maps as objects where keys are strings or integers and else as lists of pairs. Floats that JSON does not have become `null`.
+/// as base64, maps as objects where keys are strings or integers and else as lists of pairs. Floats that JSON does not have are the strings
+/// `NaN`, `Infinity` and `-Infinity`, as in Flink's JSON format.
 #[derive(Clone, Debug)]
 pub struct JsonEncoder {
     table: TypeTable,
@@ -54,6 +55,16 @@ pub fn put_json_string(out: &mut Vec<u8>, text: &str) -> Result<(), String> {
     put(out, text)
 }
 
+/// What stands in JSON for a float that is not finite.
+#[must_use]
+pub fn special_float(value: f64) -> &'static str {
+    match value {
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        _ => "NaN",
+    }
+}
+
 /// What the keys of a JSON object stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKey {
@@ -93,8 +104,14 @@ impl Writer<'_> {
                 let value = Int::of(ty).unwrap_or(Int { signed: true, bits: 64 }).take(input)?;
                 put(out, &i64::try_from(value).map_err(|error| error.to_string())?)
             }
-            Type::F32 => put(out, &float32(input)?),
-            Type::F64 => put(out, &float64(input)?),
+            Type::F32 => {
+                let value = float32(input)?;
+                if value.is_finite() { put(out, &value) } else { put(out, special_float(value.into())) }
+            }
+            Type::F64 => {
+                let value = float64(input)?;
+                if value.is_finite() { put(out, &value) } else { put(out, special_float(value)) }
+            }
             Type::String => put(out, string(input)?),
             Type::Bytes => put(out, &STANDARD.encode(blob(input)?)),
             Type::Option(_) | Type::List(_) | Type::Map(..) | Type::Tuple(_) | Type::Named(_) => {

@@ -195,7 +195,7 @@ pub fn key_type_allowed(table: &TypeTable, ty: &Type) -> Result<(), String> {
     Ok(())
 }
 
-fn parts_of(shape: &Shape) -> Vec<&Type> {
+pub(super) fn parts_of(shape: &Shape) -> Vec<&Type> {
     match shape {
         Shape::Struct(fields) => fields.iter().map(|field| &field.ty).collect(),
         Shape::Newtype(ty) => vec![ty],

@@ -3,7 +3,7 @@
 use tidemill_wit::key::{f32_from_ordered, f64_from_ordered, take_bytes};
 use tidemill_wit::schema::{Content, Field, Shape, Type, TypeTable};
 
-use super::json::put_json_string;
+use super::json::{put_json_string, special_float};
 use super::walk::MAX_DEPTH;
 
 /// An encoded key as JSON text: a list for a tuple, a value for a single field. Bytes that are no such key are shown in hexadecimal.
@@ -29,8 +29,8 @@ fn put(table: &TypeTable, ty: &Type, rest: &mut &[u8], out: &mut Vec<u8>, depth:
         Type::I16 => number(i16::from_be_bytes(take(rest)?) ^ i16::MIN, out),
         Type::I32 => number(i32::from_be_bytes(take(rest)?) ^ i32::MIN, out),
         Type::I64 | Type::Duration => number(i64::from_be_bytes(take(rest)?) ^ i64::MIN, out),
-        Type::F32 => number(f32_from_ordered(u32::from_be_bytes(take(rest)?)), out),
-        Type::F64 => number(f64_from_ordered(u64::from_be_bytes(take(rest)?)), out),
+        Type::F32 => float(f32_from_ordered(u32::from_be_bytes(take(rest)?)), out)?,
+        Type::F64 => float(f64_from_ordered(u64::from_be_bytes(take(rest)?)), out)?,
         Type::String => {
             let mut text = Vec::new();
             take_bytes(rest, &mut text)?;
@@ -117,6 +117,14 @@ fn number(value: impl std::fmt::Display, out: &mut Vec<u8>) {
     out.extend_from_slice(value.to_string().as_bytes());
 }
 
+fn float(value: impl Into<f64> + Copy + std::fmt::Display, out: &mut Vec<u8>) -> Result<(), String> {
+    if value.into().is_finite() {
+        number(value, out);
+        return Ok(());
+    }
+    put_json_string(out, special_float(value.into()))
+}
+
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], String> {
     let (head, tail) = rest.split_first_chunk::<N>().ok_or("the key is cut off")?;
     *rest = tail;
@@ -137,5 +145,17 @@ mod tests {
         key.extend_from_slice(&[1, 9]);
         assert_eq!(key_text(&table, &key), r#"[-7,"a\"b",9]"#);
         assert_eq!(key_text(&table, &key[..9]), "\"0x7ffffffffffffff961\"");
+    }
+
+    #[test]
+    fn floats_that_json_does_not_have_are_strings() {
+        let table = TypeTable::of(Type::List(Box::new(Type::F64)));
+        let mut key = Vec::new();
+        for float in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5] {
+            key.push(1);
+            key.extend_from_slice(&tidemill_wit::key::ordered_f64(float).to_be_bytes());
+        }
+        key.push(0);
+        assert_eq!(key_text(&table, &key), r#"["NaN","Infinity","-Infinity",-0.5]"#);
     }
 }

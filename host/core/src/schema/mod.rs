@@ -15,6 +15,7 @@ pub mod key;
 
 pub mod changes;
 pub mod describe;
+pub mod key_check;
 pub mod key_text;
 pub mod same;
 pub mod transcode;
@@ -28,6 +29,7 @@ pub use describe::describe;
 pub use field::FieldPath;
 pub use json::JsonEncoder;
 pub use key::{KeyEncoder, same_key};
+pub use key_check::KeyChecker;
 pub use key_text::key_text;
 pub use same::equivalent;
 pub use transcode::{Mismatch, Transcoder};

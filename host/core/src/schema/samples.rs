@@ -108,7 +108,7 @@ pub fn optional(item: Type) -> Type {
     Type::Option(Box::new(item))
 }
 
-/// Appends a random value of a type; `random` gives random numbers. Floats are finite. Values of recursive types stay small.
+/// Appends a random value of a type; `random` gives random numbers. NaN is the canonical one. Values of recursive types stay small.
 pub fn random_value(table: &TypeTable, ty: &Type, random: &mut dyn FnMut() -> u64, out: &mut Vec<u8>) {
     Random { table, random }.value(ty, out, 0);
 }
@@ -129,12 +129,16 @@ impl Random<'_> {
             Type::Unit => {}
             Type::Bool => out.push(self.below(2) as u8),
             Type::F32 => {
+                let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0];
                 let float = f32::from_bits((self.random)() as u32);
-                out.extend_from_slice(&(if float.is_finite() { float } else { 1.5 }).to_le_bytes());
+                let other = special.get(self.below(32) as usize).copied().unwrap_or(1.5);
+                out.extend_from_slice(&(if float.is_finite() && other == 1.5 { float } else { other }).to_le_bytes());
             }
             Type::F64 => {
+                let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0];
                 let float = f64::from_bits((self.random)());
-                out.extend_from_slice(&(if float.is_finite() { float } else { -0.1 }).to_le_bytes());
+                let other = special.get(self.below(32) as usize).copied().unwrap_or(1.5);
+                out.extend_from_slice(&(if float.is_finite() && other == 1.5 { float } else { other }).to_le_bytes());
             }
             Type::String => {
                 let text: String = (0..self.below(6)).map(|_| self.character()).collect();
@@ -207,7 +211,7 @@ impl Random<'_> {
     }
 
     fn character(&mut self) -> char {
-        let characters = ['a', 'Z', '0', ' ', '"', '\\', '\n', '\0', '\u{7f}', 'é', '漢', '😀', '/'];
+        let characters = ['a', 'Z', '0', ' ', '"', '\\', '\n', '\r', ',', '\0', '\u{7f}', 'é', '漢', '😀', '/'];
         let index = self.below(characters.len() as u64);
         usize::try_from(index).ok().and_then(|index| characters.get(index)).copied().unwrap_or('x')
     }

@@ -245,6 +245,7 @@ impl SourceTask {
         let mut newest = None;
         match &self.settings.timestamp {
             _ if !rows.time.is_empty() => {
+                newest = rows.time.iter().copied().max().flatten();
                 rows.position.iter().zip(&rows.time).for_each(|(&position, &time)| batch.push_head(time, origin(position)));
                 std::mem::swap(&mut batch.payload, &mut rows.payload);
             }
@@ -265,7 +266,7 @@ impl SourceTask {
                 }
             }
         }
-        if let Some(newest) = newest {
+        if let (Some(newest), None) = (newest, rows.watermark) {
             self.watermarks.record(index, Timestamp(newest));
         }
         self.outputs.send(MAIN_LANE, batch)?;

@@ -15,13 +15,29 @@ const MAX_REASON: usize = 300;
 pub struct JsonDecoder {
     table: TypeTable,
     scratch: Scratch,
+    written: Written,
+}
+
+/// Who has written a value. A machine writes durations as milliseconds; a person who leaves out the unit may have meant seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A program has: the value is data, in which an integer is a duration of so many milliseconds.
+    ByMachine,
+    /// A person has: the value is configuration, in which a duration needs its unit.
+    ByHand,
 }
 
 impl JsonDecoder {
     /// A decoder for records of this type.
     #[must_use]
     pub fn new(table: TypeTable) -> Self {
-        Self { table, scratch: Scratch::default() }
+        Self { table, scratch: Scratch::default(), written: Written::ByMachine }
+    }
+
+    /// The same for rows of a job spec or case.
+    #[must_use]
+    pub fn by_hand(self) -> Self {
+        Self { written: Written::ByHand, ..self }
     }
 
     /// Appends the encoded value of one record. Fields that the type does not have are ignored.
@@ -29,7 +45,8 @@ impl JsonDecoder {
     /// # Errors
     /// The record is not JSON or does not fit the type; the message names field and column, and `out` is as before.
     pub fn decode(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        decode_text(&self.table, &self.table.root, raw, &mut self.scratch, out)
+        let Self { table, scratch, written } = self;
+        decode_text((table, &table.root), raw, *written, scratch, out)
     }
 }
 
@@ -37,7 +54,13 @@ impl JsonDecoder {
 ///
 /// # Errors
 /// As for [`JsonDecoder::decode`].
-pub(crate) fn decode_text(table: &TypeTable, ty: &Type, raw: &[u8], scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<(), String> {
+pub(crate) fn decode_text(
+    (table, ty): (&TypeTable, &Type),
+    raw: &[u8],
+    written: Written,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
     // Checked at once, which is faster than string by string, and covers what is ignored.
     let text = std::str::from_utf8(raw).map_err(|error| format!("the record is not UTF-8 (column {})", error.valid_up_to() + 1))?;
     if text.trim_ascii().is_empty() {
@@ -45,7 +68,7 @@ pub(crate) fn decode_text(table: &TypeTable, ty: &Type, raw: &[u8], scratch: &mu
     }
     let mut json = serde_json::Deserializer::from_str(text);
     let start = out.len();
-    decode_value(table, ty, &mut json, scratch, out).and_then(|()| json.end()).map_err(|error| {
+    decode_value((table, ty), &mut json, written, scratch, out).and_then(|()| json.end()).map_err(|error| {
         out.truncate(start);
         scratch.explain(&error)
     })
@@ -56,15 +79,15 @@ pub(crate) fn decode_text(table: &TypeTable, ty: &Type, raw: &[u8], scratch: &mu
 /// # Errors
 /// The value does not fit the type. The message is without the field's path: see [`Scratch::explain`].
 pub(crate) fn decode_value<'de, D: Deserializer<'de>>(
-    table: &TypeTable,
-    ty: &Type,
+    (table, ty): (&TypeTable, &Type),
     value: D,
+    written: Written,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), D::Error> {
     scratch.spans.clear();
     scratch.trail.clear();
-    Seed { at: &mut Cursor { table, out, scratch }, ty, depth: MAX_DEPTH }.deserialize(value)
+    Seed { at: &mut Cursor { table, out, scratch, written }, ty, depth: MAX_DEPTH }.deserialize(value)
 }
 
 /// Buffers that are used again for each record.

@@ -8,18 +8,19 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use tidemill_core::schema::describe::describe_type;
 use tidemill_core::schema::json::{ObjectKey, object_key};
 use tidemill_core::schema::scalar::{Int, put_blob, put_count_at, put_signed_varint, put_varint};
-use tidemill_core::schema::walk::{deeper, shape};
+use tidemill_core::schema::walk::{deeper, shape, through_newtypes};
 use tidemill_wit::schema::{Content, Shape, Type, TypeTable, Variant};
 
-use super::decode::Scratch;
+use super::decode::{Scratch, Written};
 use super::fields::Fields;
-use crate::codec::parse_duration;
+use crate::codec::{parse_signed_duration, without_unit};
 
 /// Where a value is written to.
 pub(super) struct Cursor<'a> {
     pub(super) table: &'a TypeTable,
     pub(super) out: &'a mut Vec<u8>,
     pub(super) scratch: &'a mut Scratch,
+    pub(super) written: Written,
 }
 
 /// Appends one value of type `ty`.
@@ -39,8 +40,8 @@ impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
             Type::U8 | Type::U16 | Type::U32 | Type::U64 => value.deserialize_u64(self),
             Type::Unit => value.deserialize_unit(self),
             Type::Bool => value.deserialize_bool(self),
-            Type::F32 => value.deserialize_f32(self),
-            Type::F64 => value.deserialize_f64(self),
+            // Not a number only: some floats are strings.
+            Type::F32 | Type::F64 => value.deserialize_any(self),
             Type::Bytes => value.deserialize_str(self),
             Type::Duration => value.deserialize_any(self),
             Type::Option(_) | Type::List(_) | Type::Map(..) | Type::Tuple(_) | Type::Named(_) => self.compound(value),
@@ -76,6 +77,7 @@ impl<'a> Seed<'_, 'a> {
 
     fn integer<E: Error>(self, value: i128) -> Result<(), E> {
         match Int::of(self.ty) {
+            Some(_) if *self.ty == Type::Duration && self.at.written == Written::ByHand => Err(E::custom(without_unit(value))),
             Some(int) if int.holds(value) => {
                 int.put(self.at.out, value);
                 Ok(())
@@ -106,6 +108,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.ty {
             Type::Bytes => f.write_str("bytes as a base64 string"),
+            Type::Duration if self.at.written == Written::ByHand => f.write_str("a duration such as 30m"),
             Type::Duration => f.write_str("a duration, milliseconds or text like \"30m\""),
             Type::Unit => f.write_str("null"),
             ty => f.write_str(&describe_type(self.at.table, ty)),
@@ -122,7 +125,11 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
                 STANDARD.decode_vec(text, bytes).map_err(|error| E::custom(format_args!("the text is not base64 ({error})")))?;
                 put_blob(self.at.out, bytes);
             }
-            Type::Duration => put_signed_varint(self.at.out, parse_duration(text).map_err(E::custom)?),
+            Type::Duration => put_signed_varint(self.at.out, parse_signed_duration(text).map_err(E::custom)?),
+            Type::F64 | Type::F32 => {
+                let value = special(text).ok_or_else(|| E::invalid_type(serde::de::Unexpected::Str(text), &self))?;
+                put_float(self.at.out, self.ty, value);
+            }
             _ => return Err(E::invalid_type(serde::de::Unexpected::Str(text), &self)),
         }
         Ok(())
@@ -153,10 +160,15 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
         match self.ty {
-            Type::F64 => self.at.out.extend_from_slice(&value.to_le_bytes()),
-            #[expect(clippy::cast_possible_truncation, reason = "the nearest float is taken, and infinity is refused")]
-            Type::F32 if (value as f32).is_finite() => self.at.out.extend_from_slice(&(value as f32).to_le_bytes()),
+            Type::F64 => put_float(self.at.out, self.ty, value),
+            #[expect(clippy::cast_possible_truncation, reason = "infinity is refused")]
+            Type::F32 if (value as f32).is_finite() => put_float(self.at.out, self.ty, value),
             Type::F32 => return Err(E::custom(format_args!("{value:?} does not fit f32"))),
+            Type::Duration if self.at.written == Written::ByHand => {
+                return Err(E::custom(parse_signed_duration(&value.to_string()).err().unwrap_or_default()));
+            }
+            // serde_json gives `-0` as a float, since no integer has that sign.
+            ty if value == 0.0 && value.is_sign_negative() && Int::of(ty).is_some() => return self.integer(0),
             // Beyond u64, serde_json gives integers as floats.
             ty if value.abs() >= 9.2e18 => {
                 return Err(E::custom(format_args!("{value:?} does not fit {}", describe_type(self.at.table, ty))));
@@ -205,13 +217,16 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
             let types: Vec<&Type> = types.iter().collect();
             return self.pair(items, &types);
         }
+        if !matches!(self.ty, Type::List(_) | Type::Map(..)) {
+            return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
+        }
         let (start, mut count) = (self.at.out.len(), 0);
         self.at.out.push(0);
         loop {
             let item = match self.ty {
-                Type::List(ty) => items.next_element_seed(self.inner(ty)),
                 Type::Map(key, value) => items.next_element_seed(Pair { seed: self.inner(key), value }),
-                _ => Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self)),
+                Type::List(ty) => items.next_element_seed(self.inner(ty)),
+                _ => Ok(None),
             };
             match item {
                 Ok(Some(())) => count += 1,
@@ -230,7 +245,8 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         let (start, mut count) = (self.at.out.len(), 0);
         self.at.out.push(0);
         let kind = object_key(self.at.table, key).unwrap_or(ObjectKey::String);
-        while let Some(()) = entries.next_key_seed(Key { out: self.at.out, kind })? {
+        let key = through_newtypes(self.at.table, key);
+        while let Some(()) = entries.next_key_seed(Key { out: self.at.out, kind, ty: key, written: self.at.written })? {
             if let Err(error) = entries.next_value_seed(self.inner(value)) {
                 return Err(self.at_index(count, error));
             }
@@ -238,6 +254,25 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         }
         put_count_at(self.at.out, start, count);
         Ok(())
+    }
+}
+
+/// The float that a string stands for, as Flink's JSON format writes those that JSON has no numbers for.
+fn special(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" | "+Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a narrow field takes the nearest float")]
+fn put_float(out: &mut Vec<u8>, ty: &Type, value: f64) {
+    match ty {
+        // One NaN, whatever a conversion would make of it.
+        Type::F32 => out.extend_from_slice(&(if value.is_nan() { f32::NAN } else { value as f32 }).to_le_bytes()),
+        _ => out.extend_from_slice(&value.to_le_bytes()),
     }
 }
 
@@ -272,6 +307,8 @@ impl<'de> Visitor<'de> for Pair<'_, '_> {
 struct Key<'s> {
     out: &'s mut Vec<u8>,
     kind: ObjectKey,
+    ty: &'s Type,
+    written: Written,
 }
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -292,6 +329,9 @@ impl Visitor<'_> for Key<'_> {
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
         match self.kind {
             ObjectKey::String => put_blob(self.out, text.as_bytes()),
+            ObjectKey::Int(_) if *self.ty == Type::Duration && (self.written == Written::ByHand || text.parse::<i64>().is_err()) => {
+                put_signed_varint(self.out, parse_signed_duration(text).map_err(E::custom)?);
+            }
             ObjectKey::Int(int) => match text.parse::<i128>() {
                 Ok(value) if int.holds(value) => int.put(self.out, value),
                 _ => return Err(E::custom(format_args!("the key {text:?} is not an integer of {} bits", int.bits))),

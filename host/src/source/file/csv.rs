@@ -1,15 +1,16 @@
-//! Comma-separated rows (RFC 4180) below a header. Rows may span lines inside quotes.
+//! Comma-separated rows (RFC 4180) below a header. Rows may span lines inside quotes. Where quotes do not match, the line in which the row
+//! begins is invalid, and the lines behind it are read as rows of their own.
 
 use std::ops::ControlFlow;
 
-use csv::ByteRecord;
-use csv_core::ReadRecordResult;
 use memchr::memchr;
+use tidemill_core::schema::FieldPath;
 use tidemill_core::source::{InvalidRow, Limit, Polled, SourceRows, SplitReader};
 use tidemill_core::{Error, Result};
 
 use super::window::Window;
-use super::{RowDecode, TooLong, decode_into};
+use super::{FileSourceConfig, RowDecode, TooLong, decode_into};
+use crate::codec::csv::{Parsed, RowParser, quotes_do_not_match};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -18,19 +19,15 @@ pub(super) struct CsvReader {
     window: Window,
     max_record_bytes: usize,
     decoder: Box<dyn RowDecode>,
-    parser: csv_core::Reader,
-    /// How many bytes of the window the parser has seen, all of the row that is being read.
+    timestamp: Option<FieldPath>,
+    parser: RowParser,
+    /// The length of the row that the parser has.
     parsed: usize,
-    /// The row's fields as far as they are parsed, in `text[..text_len]`, each ending at one of `ends[..field_count]`.
-    text: Vec<u8>,
-    text_len: usize,
-    ends: Vec<usize>,
-    field_count: usize,
-    /// The same row as the decoder gets it.
-    row: ByteRecord,
     header: Header,
     /// The line that is being skipped because it is too long.
     skipped: Option<TooLong>,
+    /// Why the line in which the row begins is invalid, until its end is read.
+    broken: Option<&'static str>,
 }
 
 enum Header {
@@ -42,22 +39,19 @@ enum Header {
 
 impl CsvReader {
     /// A reader that goes on at the window's position; the header is read first in any case.
-    pub(super) fn open(mut window: Window, max_record_bytes: usize, decoder: Box<dyn RowDecode>) -> Result<Self> {
+    pub(super) fn open(mut window: Window, config: &FileSourceConfig, decoder: Box<dyn RowDecode>) -> Result<Self> {
         let position = window.position();
         window.seek(0)?;
         let mut reader = Self {
             window,
-            max_record_bytes,
+            max_record_bytes: config.max_record_bytes,
             decoder,
-            parser: csv_core::Reader::new(),
+            timestamp: config.timestamp.clone(),
+            parser: RowParser::default(),
             parsed: 0,
-            text: vec![0; 4096],
-            text_len: 0,
-            ends: vec![0; 64],
-            field_count: 0,
-            row: ByteRecord::new(),
             header: Header::Before(position),
             skipped: None,
+            broken: None,
         };
         reader.columns()?;
         reader.rest(false);
@@ -68,7 +62,7 @@ impl CsvReader {
     fn rest(&mut self, pending: bool) {
         if self.window.rest(pending) {
             self.parser.reset();
-            (self.parsed, self.text_len, self.field_count) = (0, 0, 0);
+            self.broken = None;
         }
     }
 
@@ -83,8 +77,14 @@ impl CsvReader {
                 if self.skip(rows) {
                     continue;
                 }
+            } else if self.broken.is_some() {
+                if self.give_up_broken(false, rows) {
+                    continue;
+                }
             } else if self.parse(false) {
                 self.take(columns, rows);
+                continue;
+            } else if self.broken.is_some() {
                 continue;
             }
             if let ControlFlow::Break(state) = self.read_more(columns, rows)? {
@@ -101,57 +101,56 @@ impl CsvReader {
             Header::Before(position) => position,
         };
         while !self.parse(false) {
+            if let Some(reason) = self.broken {
+                return Err(self.bad_header(reason));
+            }
             if self.window.bytes().len() > self.max_record_bytes {
                 return Err(self.bad_header("it has no end: is a quote left open?"));
             }
             if !self.window.fill()? {
-                if self.window.follow() || !self.parse(true) {
+                if self.window.follow() {
                     return Ok(None);
+                }
+                if !self.parse(true) {
+                    return self.broken.map_or(Ok(None), |reason| Err(self.bad_header(reason)));
                 }
                 break;
             }
         }
-        self.fill_row();
-        self.decoder.set_header(&self.row).map_err(|reason| self.bad_header(&reason))?;
+        let columns = self.parser.row().len();
+        self.decoder.set_header(self.parser.row()).map_err(|reason| self.bad_header(&reason))?;
         self.finish_row();
         if resume > self.window.position() {
             self.window.seek(resume)?;
         }
-        self.header = Header::Columns(self.row.len());
-        Ok(Some(self.row.len()))
+        self.header = Header::Columns(columns);
+        Ok(Some(columns))
     }
 
     fn bad_header(&self, reason: &str) -> Error {
         Error::config(format!("the header of the file `{}` does not fit: {reason}", self.window.path().display()))
     }
 
-    /// Parses what the window holds, up to the end of the row. Returns whether the row is complete. `last`: nothing follows the window.
+    /// Parses what the window holds, up to the end of the row. Returns whether the row is complete; one that is not CSV is `broken`. `last`:
+    /// nothing follows the window.
     fn parse(&mut self, last: bool) -> bool {
-        if self.parsed == 0 && !self.skip_to_row(last) {
+        if !self.parser.has_begun() && !self.skip_to_row(last) {
             return false;
         }
-        loop {
-            let input = self.window.bytes().get(self.parsed..).unwrap_or(&[]);
-            if input.is_empty() && !last {
+        match self.parser.parse(self.window.bytes(), last) {
+            Parsed::Row(length) => self.parsed = length,
+            Parsed::More => return false,
+            Parsed::Malformed(reason) => {
+                self.parser.reset();
+                self.broken = Some(reason);
                 return false;
             }
-            let text = self.text.get_mut(self.text_len..).unwrap_or(&mut []);
-            let ends = self.ends.get_mut(self.field_count..).unwrap_or(&mut []);
-            let (result, read, written, ended) = self.parser.read_record(input, text, ends);
-            self.parsed += read;
-            self.text_len += written;
-            self.field_count += ended;
-            match result {
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull => self.text.resize(self.text.len() * 2, 0),
-                ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
-                ReadRecordResult::Record => return true,
-                ReadRecordResult::End => return false,
-            }
         }
+        true
     }
 
-    /// Skips line ends before the row, so that its position is that of its first byte, and a byte order mark. False: too little was read.
+    /// Skips line ends before the row, unless they are rows, so that its position is that of its first byte, and a byte order mark. False: too
+    /// little was read.
     fn skip_to_row(&mut self, last: bool) -> bool {
         if self.window.position() == 0 {
             if self.window.bytes().len() < BYTE_ORDER_MARK.len() && !last {
@@ -161,25 +160,17 @@ impl CsvReader {
                 self.window.consume(BYTE_ORDER_MARK.len());
             }
         }
-        let ends = self.window.bytes().iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-        self.window.consume(ends);
-        true
-    }
-
-    /// Copies the parsed row to where the decoder finds it.
-    fn fill_row(&mut self) {
-        self.row.clear();
-        let mut start = 0;
-        for &end in self.ends.get(..self.field_count).unwrap_or(&[]) {
-            self.row.push_field(self.text.get(start..end).unwrap_or(&[]));
-            start = end;
+        if !matches!(self.header, Header::Columns(_)) || !self.decoder.blank_rows() {
+            let ends = self.window.bytes().iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            self.window.consume(ends);
         }
+        true
     }
 
     /// Moves behind the parsed row.
     fn finish_row(&mut self) {
         self.window.consume(self.parsed);
-        (self.parsed, self.text_len, self.field_count) = (0, 0, 0);
+        self.parser.reset();
     }
 
     /// Takes a complete row.
@@ -187,10 +178,14 @@ impl CsvReader {
         if self.parsed > self.longest() {
             return self.give_up_too_long(rows);
         }
-        self.fill_row();
-        let (row, decoder) = (&self.row, &mut self.decoder);
+        let (row, decoder) = (self.parser.row(), &mut self.decoder);
         let raw = without_line_end(self.window.bytes().get(..self.parsed).unwrap_or(&[]));
-        decode_into(rows, self.window.position(), raw, |out| {
+        if let Some(reason) = quotes_do_not_match(row, raw, columns) {
+            self.parser.reset();
+            self.broken = Some(reason);
+            return;
+        }
+        decode_into(rows, self.window.position(), raw, self.timestamp.as_ref(), |out| {
             if row.len() != columns {
                 return Err(format!("the row has {} fields, the header has {columns}", row.len()));
             }
@@ -212,7 +207,6 @@ impl CsvReader {
     /// Gives up the row: its first line alone is invalid, and reading goes on behind that line.
     fn give_up(&mut self, reason: &str, rows: &mut SourceRows) {
         self.parser.reset();
-        (self.parsed, self.text_len, self.field_count) = (0, 0, 0);
         let (position, bytes) = (self.window.position(), self.window.bytes());
         match memchr(b'\n', bytes) {
             Some(end) if end < self.longest() => {
@@ -222,6 +216,23 @@ impl CsvReader {
             }
             _ => self.skipped = Some(TooLong::new(position, bytes, self.max_record_bytes)),
         }
+    }
+
+    /// Gives up a row that is not CSV. Returns whether its first line has been read to its end. `last`: nothing follows the window.
+    fn give_up_broken(&mut self, last: bool, rows: &mut SourceRows) -> bool {
+        let Some(reason) = self.broken else { return false };
+        let bytes = self.window.bytes();
+        if memchr(b'\n', bytes).is_none() && bytes.len() <= self.longest() {
+            if !last {
+                return false;
+            }
+            rows.invalid.push(InvalidRow { position: self.window.position(), reason: reason.to_owned(), raw: bytes.to_vec() });
+            self.window.consume(bytes.len());
+        } else {
+            self.give_up(reason, rows);
+        }
+        self.broken = None;
+        true
     }
 
     /// Goes on skipping a line that is too long. Returns whether its end was found.
@@ -251,12 +262,13 @@ impl CsvReader {
         }
         if let Some(line) = self.skipped.take() {
             rows.invalid.push(line.end(self.window.position()));
+        } else if self.give_up_broken(true, rows) {
+            return Ok(ControlFlow::Continue(()));
         } else if self.parse(true) {
-            if open_quote(self.window.bytes()) {
-                self.give_up("a quote that is opened in this line is never closed", rows);
-                return Ok(ControlFlow::Continue(()));
-            }
             self.take(columns, rows);
+            return Ok(ControlFlow::Continue(()));
+        } else if self.broken.is_some() {
+            return Ok(ControlFlow::Continue(()));
         }
         Ok(ControlFlow::Break(Polled::End))
     }
@@ -281,9 +293,4 @@ impl SplitReader for CsvReader {
 fn without_line_end(raw: &[u8]) -> &[u8] {
     let raw = raw.strip_suffix(b"\n").unwrap_or(raw);
     raw.strip_suffix(b"\r").unwrap_or(raw)
-}
-
-/// Whether the last row of a file swallowed other lines because of a quote without its partner.
-fn open_quote(raw: &[u8]) -> bool {
-    memchr(b'\n', without_line_end(raw)).is_some() && memchr::memchr_iter(b'"', raw).count() % 2 == 1
 }

@@ -2,10 +2,11 @@
 
 use memchr::memchr;
 use tidemill_core::Result;
+use tidemill_core::schema::FieldPath;
 use tidemill_core::source::{Limit, Polled, SourceRows, SplitReader};
 
 use super::window::Window;
-use super::{LineDecode, TooLong, decode_into};
+use super::{FileSourceConfig, LineDecode, TooLong, decode_into};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -17,6 +18,7 @@ pub(super) struct LineReader {
     window: Window,
     max_record_bytes: usize,
     decoder: Box<dyn LineDecode>,
+    timestamp: Option<FieldPath>,
     /// How many bytes of the window are known to have no line end.
     searched: usize,
     /// The line that is being skipped because it is too long.
@@ -25,9 +27,10 @@ pub(super) struct LineReader {
 
 impl LineReader {
     /// A reader that goes on at the window's position.
-    pub(super) fn open(mut window: Window, max_record_bytes: usize, decoder: Box<dyn LineDecode>) -> Self {
+    pub(super) fn open(mut window: Window, config: &FileSourceConfig, decoder: Box<dyn LineDecode>) -> Self {
         window.rest(false);
-        Self { window, max_record_bytes, decoder, searched: 0, skipped: None }
+        let (max_record_bytes, timestamp) = (config.max_record_bytes, config.timestamp.clone());
+        Self { window, max_record_bytes, decoder, timestamp, searched: 0, skipped: None }
     }
 
     fn read(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
@@ -58,7 +61,7 @@ impl LineReader {
             if line.len() > self.max_record_bytes {
                 rows.invalid.push(TooLong::new(begin, raw, self.max_record_bytes).end(begin + length as u64));
             } else if !blank(line) {
-                decode_into(rows, begin, line, |out| self.decoder.decode(line, out));
+                decode_into(rows, begin, line, self.timestamp.as_ref(), |out| self.decoder.decode(line, out));
             }
         }
         self.window.consume(length + 1);

@@ -19,6 +19,7 @@ mod window;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidemill_core::schema::FieldPath;
 use tidemill_core::source::{InvalidRow, Source, SourceRows, Split, SplitReader};
 use tidemill_core::{Error, Result};
 
@@ -26,6 +27,7 @@ use self::csv::CsvReader;
 use self::handles::Handles;
 use self::lines::LineReader;
 use self::window::Window;
+use crate::codec::Row;
 
 /// A record longer than this is invalid, unless configured otherwise.
 pub const DEFAULT_MAX_RECORD_BYTES: usize = 16 << 20;
@@ -44,6 +46,8 @@ pub struct FileSourceConfig {
     pub follow: bool,
     /// The longest record in bytes; a longer one is invalid.
     pub max_record_bytes: usize,
+    /// Where a record's event time is; a record without one is invalid. `None`: records have none.
+    pub timestamp: Option<FieldPath>,
 }
 
 /// Turns one line into a record of the consumer's input type.
@@ -61,13 +65,16 @@ pub trait RowDecode: Send {
     ///
     /// # Errors
     /// A column that is needed is missing.
-    fn set_header(&mut self, header: &::csv::ByteRecord) -> Result<(), String>;
+    fn set_header(&mut self, header: &Row) -> Result<(), String>;
+
+    /// Whether an empty line is a row. Called after the header.
+    fn blank_rows(&self) -> bool;
 
     /// Appends the record to `out`. The row has as many fields as the header. On an error, what was appended is dropped.
     ///
     /// # Errors
     /// What is wrong with the row, for people.
-    fn decode(&mut self, row: &::csv::ByteRecord, out: &mut Vec<u8>) -> Result<(), String>;
+    fn decode(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String>;
 }
 
 /// The format of the files, with what makes a decoder for each file.
@@ -102,8 +109,8 @@ impl Source for FileSource {
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
         let window = Window::open(&self.config, &self.handles, split)?;
         Ok(match &self.format {
-            FileFormat::Lines(decoder) => Box::new(LineReader::open(window, self.config.max_record_bytes, decoder())),
-            FileFormat::Csv(decoder) => Box::new(CsvReader::open(window, self.config.max_record_bytes, decoder())?),
+            FileFormat::Lines(decoder) => Box::new(LineReader::open(window, &self.config, decoder())),
+            FileFormat::Csv(decoder) => Box::new(CsvReader::open(window, &self.config, decoder())?),
         })
     }
 
@@ -112,13 +119,29 @@ impl Source for FileSource {
     }
 }
 
-/// Appends what `decode` makes of a record, or the record as invalid.
+/// Appends what `decode` makes of a record with its event time, or the record as invalid.
 #[inline]
-fn decode_into(rows: &mut SourceRows, position: u64, raw: &[u8], decode: impl FnOnce(&mut Vec<u8>) -> Result<(), String>) {
-    match decode(&mut rows.payload.bytes) {
-        Ok(()) => {
+fn decode_into(
+    rows: &mut SourceRows,
+    position: u64,
+    raw: &[u8],
+    timestamp: Option<&FieldPath>,
+    decode: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
+) {
+    let start = rows.payload.bytes.len();
+    // The event time is taken here, where the original bytes of a record without one are at hand.
+    let decoded = decode(&mut rows.payload.bytes).and_then(|()| {
+        let Some(path) = timestamp else { return Ok(None) };
+        let time = path.timestamp(rows.payload.bytes.get(start..).unwrap_or_default())?;
+        time.map(Some).ok_or_else(|| "the timestamp is missing".to_owned())
+    });
+    match decoded {
+        Ok(time) => {
             rows.payload.finish();
             rows.position.push(position);
+            if timestamp.is_some() {
+                rows.time.push(time);
+            }
         }
         Err(reason) => {
             rows.payload.abandon();

@@ -8,6 +8,7 @@ use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReade
 use tidemill_core::{Error, Kind};
 
 use super::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
+use crate::codec::Row;
 
 mod splits;
 
@@ -30,14 +31,18 @@ impl LineDecode for PlainLines {
 struct PlainRows;
 
 impl RowDecode for PlainRows {
-    fn set_header(&mut self, header: &csv::ByteRecord) -> Result<(), String> {
-        if header.get(0) == Some(b"id") { Ok(()) } else { Err("column `id` is missing".to_owned()) }
+    fn set_header(&mut self, header: &Row) -> Result<(), String> {
+        if header.get(0).is_some_and(|cell| cell.text == b"id") { Ok(()) } else { Err("column `id` is missing".to_owned()) }
     }
 
-    fn decode(&mut self, row: &csv::ByteRecord, out: &mut Vec<u8>) -> Result<(), String> {
+    fn blank_rows(&self) -> bool {
+        false
+    }
+
+    fn decode(&mut self, row: &Row, out: &mut Vec<u8>) -> Result<(), String> {
         for (index, field) in row.iter().enumerate() {
             out.extend_from_slice(if index == 0 { b"" } else { b"|" });
-            out.extend_from_slice(field);
+            out.extend_from_slice(field.text);
         }
         Ok(())
     }
@@ -62,7 +67,7 @@ impl Fixture {
             FileFormat::Lines(Arc::new(|| Box::new(PlainLines) as Box<dyn LineDecode>))
         };
         let pattern = path.to_str().unwrap().to_owned();
-        let config = FileSourceConfig { pattern, base: root.path().to_owned(), follow, max_record_bytes };
+        let config = FileSourceConfig { pattern, base: root.path().to_owned(), follow, max_record_bytes, timestamp: None };
         Self { _root: root, path, source: FileSource::new(config, format) }
     }
 
@@ -128,6 +133,32 @@ fn rows_in_every_shape() {
         Fixture::csv("id,b\n1,\"x\n2,y\n3,z\n").read(),
         ["5!1,\"x (a quote that is opened in this line is never closed)", "10:2|y", "14:3|z"]
     );
+    let stray = "the row that begins in this line spans lines and does not fit the header: is a quote left open?";
+    let open = "a quote that is opened in this line is never closed";
+    let after = "text follows the quote that closes a field; a quote within quotes is written twice";
+    for (rows, expected) in [
+        // The quote that was left open in the first line is closed by one that opens a field of another row.
+        ("1,\"x\n2,y\n3,\"4\"\n5,z\n", [format!("5!1,\"x ({after})"), "10:2|y".to_owned(), "14:3|4".to_owned(), "20:5|z".to_owned()]),
+        ("1,\"x\n2,y\n3,\",4\"\n5,z\n", [format!("5!1,\"x ({stray})"), "10:2|y".to_owned(), "14:3|,4".to_owned(), "21:5|z".to_owned()]),
+        (
+            "1,\"x\n2,y\n3,\"\",4\n5,z\n",
+            [
+                format!("5!1,\"x ({open})"),
+                "10:2|y".to_owned(),
+                "14!3,\"\",4 (the row has 3 fields, the header has 2)".to_owned(),
+                "21:5|z".to_owned(),
+            ],
+        ),
+        ("1,\"x\n2,y\n3,\"\"\n5,z", [format!("5!1,\"x ({open})"), "10:2|y".to_owned(), "14:3|".to_owned(), "19:5|z".to_owned()]),
+        ("1,x\n2,y\n3,z\n4,\"5\" ", ["5:1|x".to_owned(), "9:2|y".to_owned(), "13:3|z".to_owned(), format!("17!4,\"5\"  ({after})")]),
+        ("1,x\n2,y\n3,z\n4,\"5", ["5:1|x".to_owned(), "9:2|y".to_owned(), "13:3|z".to_owned(), format!("17!4,\"5 ({open})")]),
+    ] {
+        assert_eq!(Fixture::csv(format!("id,b\n{rows}")).read(), expected, "{rows}");
+    }
+    for (header, expected) in [("id,\"b\"c\n", after), ("id,\"b\n", open)] {
+        let error = Fixture::csv(header).open(0).err().unwrap();
+        assert!(error.kind() == Kind::Config && error.chain().ends_with(&format!("input` does not fit: {expected}")), "{error}");
+    }
     let error = Fixture::csv("no,b\n").open(0).err().unwrap();
     assert!(error.kind() == Kind::Config && error.chain().ends_with("input` does not fit: column `id` is missing"), "{error}");
 }

@@ -1,9 +1,9 @@
 //! Compares a plan with what the components of its operators declare.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tidemill_wit::descriptor::Descriptor;
-use tidemill_wit::schema::{Type, TypeTable};
+use tidemill_wit::schema::{Field, Type, TypeTable};
 
 use super::{DEAD_LETTER, Edge, INVALID, MAIN, Part, Plan};
 use crate::spec::error::{At, Problems, SpecError};
@@ -143,17 +143,26 @@ fn check_field(what: &str, path: &At<String>, input: &TypeTable, component: &str
 fn check_parameters(operator: &Operator, declared: &TypeTable, problems: &mut Problems) {
     let parameters = &operator.parameters;
     let fields = declared.fields().unwrap_or_default();
+    let known: HashSet<&str> = fields.iter().flat_map(names).collect();
     for given in &parameters.fields {
-        if fields.iter().all(|field| field.name != given.value && !field.aliases.contains(&given.value)) {
-            let hint = hint(&given.value, fields.iter().map(|field| &*field.name));
-            problems.add(&given.at, format!("`{}` has no parameter `{}`{hint}", operator.uid.value, given.value));
+        if !known.contains(&*given.value) {
+            problems.add_with(&given.at, || {
+                let hint = hint(&given.value, fields.iter().map(|field| &*field.name));
+                format!("`{}` has no parameter `{}`{hint}", operator.uid.value, given.value)
+            });
         }
     }
+    let given: HashSet<&str> = parameters.fields.iter().map(|given| &*given.value).collect();
     for field in fields.iter().filter(|field| field.default.is_none() && !matches!(field.ty, Type::Option(_))) {
-        if parameters.fields.iter().all(|given| given.value != field.name && !field.aliases.contains(&given.value)) {
+        if !names(field).any(|name| given.contains(name)) {
             problems.add(&parameters.at, format!("missing parameter `{}` of `{}`", field.name, operator.uid.value));
         }
     }
+}
+
+/// The names under which a field can be given.
+fn names(field: &Field) -> impl Iterator<Item = &str> {
+    std::iter::once(&*field.name).chain(field.aliases.iter().map(String::as_str))
 }
 
 fn check_name<'a>(what: &str, name: &At<String>, component: &str, known: impl Iterator<Item = &'a str>, problems: &mut Problems) {

@@ -1,6 +1,7 @@
 //! Builds the graph and reports what is not sound in it.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use super::{DEAD_LETTER, Edge, INVALID, MAIN, Node, Part, Plan};
@@ -103,12 +104,17 @@ fn real(path: &Path) -> PathBuf {
 }
 
 fn edges(spec: &JobSpec, parts: &[Part], complete: bool, problems: &mut Problems) -> Vec<Edge> {
-    let mut edges = Vec::new();
+    let (mut edges, mut known) = (Vec::new(), Known::default());
+    for (from, part) in parts.iter().enumerate() {
+        let uid = &*uid(spec, *part).value;
+        known.by_uid.entry(uid).or_insert((from, *part));
+        known.readable.extend(Some(uid).filter(|_| !matches!(part, Part::Sink(_))));
+    }
     for (to, part) in parts.iter().enumerate() {
         let keyed = matches!(part, Part::Operator(index) if spec.operators.get(*index).is_some_and(|operator| operator.key_by.is_some()));
         let inputs = inputs(spec, *part).iter().map(|stream| (stream, false));
         for (stream, broadcast) in inputs.chain(broadcast(spec, *part).iter().map(|stream| (stream, true))) {
-            match resolve(spec, parts, stream) {
+            match resolve(&known, stream) {
                 Ok(from) => {
                     let (lane, keyed, at) = (stream.lane.clone(), keyed && !broadcast, stream.at.clone());
                     edges.push(Edge { from, lane, to, keyed, broadcast, at });
@@ -121,45 +127,69 @@ fn edges(spec: &JobSpec, parts: &[Part], complete: bool, problems: &mut Problems
     edges
 }
 
+/// The parts of a job.
+#[derive(Default)]
+struct Known<'a> {
+    by_uid: HashMap<&'a str, (usize, Part)>,
+    /// The uids of those that can be read from.
+    readable: Vec<&'a str>,
+}
+
 /// The index of the part that a stream comes from.
-fn resolve(spec: &JobSpec, parts: &[Part], stream: &Stream) -> Result<usize, String> {
+fn resolve(parts: &Known<'_>, stream: &Stream) -> Result<usize, String> {
     let Stream { uid: wanted, lane, .. } = stream;
-    let found = parts.iter().enumerate().find(|(_, part)| uid(spec, **part).value == *wanted);
-    match found {
-        Some((from, Part::Source(_))) if lane == MAIN || lane == INVALID => Ok(from),
+    match parts.by_uid.get(&**wanted) {
+        Some((from, Part::Source(_))) if lane == MAIN || lane == INVALID => Ok(*from),
         Some((_, Part::Source(_))) => Err(format!("the source `{wanted}` has no lane `{lane}`{}", hint(lane, [MAIN, INVALID]))),
         Some((_, Part::Operator(_))) if lane.is_empty() => Err(format!("`{wanted}.` names no lane")),
         // Which other lanes an operator has only its component knows: see `bind`.
-        Some((from, Part::Operator(_))) => Ok(from),
+        Some((from, Part::Operator(_))) => Ok(*from),
         Some((_, Part::Sink(_))) => Err(format!("`{wanted}` is a sink, which nothing can read from")),
-        None => {
-            let known = parts.iter().filter(|part| !matches!(part, Part::Sink(_))).map(|part| &*uid(spec, *part).value);
-            Err(format!("there is no source or operator `{wanted}`{}", hint(wanted, known)))
-        }
+        None => Err(format!("there is no source or operator `{wanted}`{}", hint(wanted, parts.readable.iter().copied()))),
     }
 }
 
 /// The indexes of the parts, each after everything that feeds it, otherwise in the order of the spec.
 fn order(spec: &JobSpec, parts: &[Part], edges: &[Edge], problems: &mut Problems) -> Vec<usize> {
-    let mut order: Vec<usize> = Vec::new();
-    let fed = |part: usize, order: &[usize]| edges.iter().filter(|edge| edge.to == part).all(|edge| order.contains(&edge.from));
-    while let Some(next) = (0..parts.len()).find(|part| !order.contains(part) && fed(*part, &order)) {
-        order.push(next);
+    let (mut fed_by, mut feeds) = (vec![0_usize; parts.len()], vec![Vec::new(); parts.len()]);
+    for edge in edges {
+        if let (Some(count), Some(fed)) = (fed_by.get_mut(edge.to), feeds.get_mut(edge.from)) {
+            *count += 1;
+            fed.push(edge.to);
+        }
     }
-    let stuck = |part: &usize| !order.contains(part);
-    if let Some(start) = (0..parts.len()).find(stuck) {
-        report_cycle(spec, parts, start, |part| edges.iter().find(|edge| edge.to == part && stuck(&edge.from)), problems);
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        (0..).zip(&fed_by).filter(|(_, count)| **count == 0).map(|(part, _)| Reverse(part)).collect();
+    let mut order: Vec<usize> = Vec::with_capacity(parts.len());
+    while let Some(Reverse(next)) = ready.pop() {
+        order.push(next);
+        for fed in feeds.get(next).into_iter().flatten() {
+            let Some(count) = fed_by.get_mut(*fed) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                ready.push(Reverse(*fed));
+            }
+        }
+    }
+    let stuck = |part: usize| fed_by.get(part).is_some_and(|count| *count > 0);
+    if let Some(start) = (0..parts.len()).find(|part| stuck(*part)) {
+        let mut feeders: HashMap<usize, &Edge> = HashMap::new();
+        for edge in edges.iter().filter(|edge| stuck(edge.from)) {
+            feeders.entry(edge.to).or_insert(edge);
+        }
+        report_cycle(spec, parts, start, &feeders, problems);
     }
     order
 }
 
-/// Walks up from a part that waits for a cycle until a part comes again, and reports the parts between.
+/// Walks up from a part that waits for a cycle until a part comes again, and reports the parts between. `feeders`: by part, an edge from
+/// another that waits.
 #[expect(clippy::indexing_slicing, reason = "edges join parts by their index")]
-fn report_cycle<'a>(spec: &JobSpec, parts: &[Part], start: usize, feeder: impl Fn(usize) -> Option<&'a Edge>, problems: &mut Problems) {
-    let mut walked: Vec<usize> = Vec::new();
+fn report_cycle(spec: &JobSpec, parts: &[Part], start: usize, feeders: &HashMap<usize, &Edge>, problems: &mut Problems) {
+    let (mut walked, mut places): (Vec<usize>, HashMap<usize, usize>) = (Vec::new(), HashMap::new());
     let mut at = start;
-    while let Some(edge) = feeder(at) {
-        if let Some(first) = walked.iter().position(|part| *part == at) {
+    while let Some(edge) = feeders.get(&at) {
+        if let Some(first) = places.insert(at, walked.len()) {
             let mut uids: Vec<&str> = walked.iter().skip(first).map(|part| &*uid(spec, parts[*part]).value).collect();
             uids.push(&uid(spec, parts[at]).value);
             uids.reverse();
@@ -183,19 +213,31 @@ fn sorted(spec: &JobSpec, parts: &[Part], edges: &[Edge], order: &[usize]) -> Pl
 
 /// The type of a source's records is what its operators declare, so a source without one cannot be read.
 fn check_readers(spec: &JobSpec, plan: &Plan, problems: &mut Problems) {
+    let outputs = outputs(plan);
     for (index, node) in plan.nodes.iter().enumerate().filter(|(_, node)| matches!(node.part, Part::Source(_))) {
         let at = &uid(spec, node.part).at;
         let is_operator = |to: usize| plan.nodes.get(to).is_some_and(|node| matches!(node.part, Part::Operator(_)));
-        if plan.outputs(index).next().is_none() {
+        let outputs = outputs.get(index).map(Vec::as_slice).unwrap_or_default();
+        if outputs.is_empty() {
             problems.add(at, format!("nothing reads the source `{}`: name it as an input, or remove it", node.uid));
-        } else if !plan.outputs(index).any(|edge| edge.lane == MAIN && is_operator(edge.to)) {
+        } else if !outputs.iter().any(|edge| edge.lane == MAIN && is_operator(edge.to)) {
             let message = format!("no operator reads the source `{}`, so that the type of its records is not known", node.uid);
             problems.add(at, message);
         }
     }
 }
 
+/// The edges out of each node.
+fn outputs(plan: &Plan) -> Vec<Vec<&Edge>> {
+    let mut outputs = vec![Vec::new(); plan.nodes.len()];
+    for edge in &plan.edges {
+        outputs.get_mut(edge.from).into_iter().for_each(|edges| edges.push(edge));
+    }
+    outputs
+}
+
 fn warnings(spec: &JobSpec, plan: &Plan) -> Vec<Problem> {
+    let outputs = outputs(plan);
     let mut warnings = Problems::default();
     if spec.sinks.is_empty() {
         warnings.add(&Place::Whole, "the job has no sinks: its output goes nowhere");
@@ -203,7 +245,8 @@ fn warnings(spec: &JobSpec, plan: &Plan) -> Vec<Problem> {
     for (index, node) in plan.nodes.iter().enumerate() {
         let Part::Operator(operator) = node.part else { continue };
         let Some(operator) = spec.operators.get(operator) else { continue };
-        let read = plan.outputs(index).any(|edge| edge.lane == DEAD_LETTER);
+        let outputs = outputs.get(index).map(Vec::as_slice).unwrap_or_default();
+        let read = outputs.iter().any(|edge| edge.lane == DEAD_LETTER);
         if operator.on_error == OnError::DeadLetter && !read {
             let message = format!("nothing reads `{}.{DEAD_LETTER}`: records that its component cannot handle are lost", node.uid);
             warnings.add(&operator.uid.at, message);
@@ -212,7 +255,7 @@ fn warnings(spec: &JobSpec, plan: &Plan) -> Vec<Problem> {
             let message = format!("`{}.{DEAD_LETTER}` stays empty: the operator has on_error: fail", node.uid);
             warnings.add(&operator.uid.at, message);
         }
-        if plan.outputs(index).next().is_none() && !spec.sinks.is_empty() {
+        if outputs.is_empty() && !spec.sinks.is_empty() {
             warnings.add(&operator.uid.at, format!("nothing reads the operator `{}`: its output goes nowhere", node.uid));
         }
     }

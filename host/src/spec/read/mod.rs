@@ -4,6 +4,7 @@ mod graph;
 pub(super) mod operator;
 mod policy;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use tidemill_core::key_group::MAX_PARALLELISM_LIMIT;
@@ -118,12 +119,12 @@ fn streams(node: &Node, field: &str, problems: &mut Problems) -> Vec<Stream> {
     if nodes.is_empty() {
         problems.add(&node.at, format!("`{field}`: the list is empty; name at least one source or operator"));
     }
-    let mut streams: Vec<Stream> = Vec::new();
+    let (mut streams, mut seen): (Vec<Stream>, _) = (Vec::new(), HashSet::new());
     for node in nodes {
         let Some(text) = fields::value(node, field, fields::text, problems) else { continue };
         let (uid, lane) = text.split_once('.').unwrap_or((&text, "main"));
         let stream = Stream { uid: uid.to_owned(), lane: lane.to_owned(), at: node.at.clone() };
-        if streams.iter().any(|known| known.uid == stream.uid && known.lane == stream.lane) {
+        if !seen.insert((stream.uid.clone(), stream.lane.clone())) {
             problems.add(&node.at, format!("`{field}`: `{text}` is named twice, so that each of its records would come in twice"));
         } else {
             streams.push(stream);

@@ -1,6 +1,6 @@
 //! Operators.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use tidemill_wit::descriptor::TtlUpdate;
@@ -41,10 +41,10 @@ fn key(node: &Node, field: &str, problems: &mut Problems) -> Option<At<Vec<At<St
         Value::List(items) => items.as_slice(),
         _ => std::slice::from_ref(node),
     };
-    let mut names: Vec<At<String>> = Vec::new();
+    let (mut names, mut seen): (Vec<At<String>>, _) = (Vec::new(), HashSet::new());
     for node in nodes {
         let name = fields::value(node, field, fields::text_at, problems)?;
-        if names.iter().any(|known| known.value == name.value) {
+        if !seen.insert(name.value.clone()) {
             problems.add(&node.at, format!("`{field}`: the field `{}` is named twice", name.value));
             return None;
         }

@@ -3,6 +3,7 @@
 mod bind;
 mod environment;
 mod graph;
+mod large;
 mod load;
 mod values;
 

@@ -160,7 +160,7 @@ fn refuses_wrong_values() {
         ("state: { backend: rocksdb, memory: 1MiB }", "2:36: `memory`: must be at least 8MiB, not `1MiB`"),
         ("state: { backend: memory, memory: 1GiB }", "2:35: `memory` does nothing with the state backend memory; remove it"),
         ("state: memory", "2:8: `state` must be a mapping of fields, not a string"),
-        ("checkpoints: { interval: 10 }", "2:26: `interval`: 10 has no unit: write a duration such as 10s"),
+        ("checkpoints: { interval: 10 }", "2:26: `interval`: 10 has no unit: write 10s or 10ms"),
         ("checkpoints: { interval: 0s }", "2:26: `interval`: must be at least 1ms, not `0s`"),
         ("checkpoints: { retain: 0 }", "2:24: `retain`: must be a whole number of at least 1, not 0"),
         ("checkpoints: { timeout: [1s] }", "2:25: `timeout`: must be a duration such as 30m, not a list"),
@@ -195,7 +195,7 @@ fn refuses_wrong_values_in_the_graph() {
             "6:29: `max_drift` does nothing without `align_with`, the name of a group of sources that wait for each other",
         ),
         ("{ align_with: \"a b\", max_drift: 1m }", "6:30: `align_with`: `a b` may hold only letters, digits, `_` and `-`"),
-        ("{ align_with: all, max_drift: 5 }", "6:46: `max_drift`: 5 has no unit: write a duration such as 5s"),
+        ("{ align_with: all, max_drift: 5 }", "6:46: `max_drift`: 5 has no unit: write 5s or 5ms"),
         ("{ algn_with: all, max_drift: 5s }", "6:18: unknown field `algn_with`, did you mean `align_with`?"),
     ] {
         let said = messages(&JOB.replacen("event_ts", &format!("event_ts\n    watermark: {fields}"), 1));
@@ -226,7 +226,7 @@ fn refuses_wrong_values_in_the_graph() {
             "states: { s: { ttl: never } }",
             "10:25: `ttl`: `never` is not a duration: write one integer and a unit (ms, s, m, h, d), for example 30m; or `none`, for ever",
         ),
-        ("states: { s: { ttl: 3 } }", "10:25: `ttl`: 3 has no unit: write a duration such as 3s; or `none`, for ever"),
+        ("states: { s: { ttl: 3 } }", "10:25: `ttl`: 3 has no unit: write 3s or 3ms; or `none`, for ever"),
     ] {
         check("component: basket_lines.wasm", &format!("component: a.wasm\n    {line}"), &format!("job.yaml:{expected}"));
     }

@@ -31,7 +31,7 @@ fn values_look_as_serde_json_writes_them() {
         (u64::MAX, i64::MIN, "a\"\0\n\u{7f}é", f64::NAN, 0.1, vec![(true, -1)], vec![(-3, None)], vec![255], (false, vec![1, 2]));
     assert_eq!(
         json(&record(&fields), &postcard::to_allocvec(&row).unwrap()).unwrap(),
-        "{\"big\":18446744073709551615,\"low\":-9223372036854775808,\"text\":\"a\\\"\\u0000\\n\u{7f}é\",\"nan\":null,\"tenth\":0.1,\
+        "{\"big\":18446744073709551615,\"low\":-9223372036854775808,\"text\":\"a\\\"\\u0000\\n\u{7f}é\",\"nan\":\"NaN\",\"tenth\":0.1,\
          \"pairs\":[[true,-1]],\"names\":{\"-3\":null},\"bytes\":\"/w==\",\"pair\":[false,[1,2]]}"
     );
 }

@@ -3,7 +3,7 @@ use tidemill_core::schema::{JsonEncoder, walk};
 use tidemill_wit::schema::{Type, TypeTable};
 
 use super::JsonDecoder;
-use crate::codec::{from_value, to_value};
+use crate::codec::{from_configuration, from_value, to_value};
 
 fn decode(table: &TypeTable, json: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = vec![42];
@@ -102,11 +102,13 @@ fn every_kind_of_type_has_its_messages() {
     for (table, json, expected) in [
         (of(Type::U8), "300", "300 does not fit u8 (column 3)"),
         (of(Type::U64), "-1", "-1 does not fit u64 (column 2)"),
-        (of(Type::F32), "1e300", "number out of range (column 5)"),
+        (of(Type::F32), "1e300", "1e300 does not fit f32 (column 5)"),
         (of(Type::F64), "1e400", "number out of range (column 5)"),
         (of(Type::Bool), "1", "invalid type: integer `1`, expected bool (column 1)"),
         (of(Type::Bytes), "\"*\"", "the text is not base64 (Invalid symbol 42, offset 0.) (column 3)"),
-        (of(Type::Duration), "\"5\"", "`5` is not a duration: write one integer and a unit (ms, s, m, h, d), for example 30m (column 3)"),
+        (of(Type::Duration), "\"5\"", "5 has no unit: write 5s or 5ms (column 3)"),
+        (of(Type::F64), "\"nan\"", "invalid type: string \"nan\", expected f64 (column 5)"),
+        (of(Type::F64), "[1]", "invalid type: sequence, expected f64 (column 1)"),
         (of(Type::Duration), "1.5", "1.5 is not an integer (column 3)"),
         (of(Type::Duration), "true", "invalid type: boolean `true`, expected a duration, milliseconds or text like \"30m\" (column 4)"),
         (of(Type::Tuple(vec![Type::I8, Type::I8])), "[1]", "a list of 1 values, expected 2 (column 3)"),
@@ -127,6 +129,48 @@ fn every_kind_of_type_has_its_messages() {
         (kind, "5", "invalid type: integer `5`, expected plain | One(u32,) | Two(i8, string) | full {x: f64, y?: bool} (column 1)"),
     ] {
         assert_eq!(through(&table, json).unwrap_err(), expected, "{json}");
+    }
+}
+
+#[test]
+fn minus_zero_is_zero_for_every_integer() {
+    for ty in [Type::I8, Type::I16, Type::I32, Type::I64, Type::U8, Type::U16, Type::U32, Type::U64, Type::Duration] {
+        let table = record(&[("n", ty.clone()), ("m", optional(ty.clone())), ("l", list(ty.clone()))]);
+        assert_eq!(through(&table, r#"{"n":-0,"m":-0,"l":[-0,0]}"#).unwrap(), r#"{"n":0,"m":0,"l":[0,0]}"#);
+        let map = TypeTable::of(Type::Map(Box::new(ty), Box::new(Type::Bool)));
+        assert_eq!(through(&map, r#"{"-0":true}"#).unwrap(), r#"{"0":true}"#);
+    }
+    assert_eq!(through(&TypeTable::of(Type::F64), "-0").unwrap(), "-0.0");
+}
+
+#[test]
+fn floats_that_json_has_no_numbers_for_are_strings() {
+    let table = record(&[("f", Type::F64), ("g", optional(Type::F32)), ("m", Type::Map(Box::new(Type::F64), Box::new(Type::F32)))]);
+    let json = r#"{"f":"NaN","g":"-Infinity","m":[["Infinity","NaN"]]}"#;
+    assert_eq!(through(&table, json).unwrap(), json);
+    assert_eq!(through(&table, r#"{"f":null,"m":[]}"#).unwrap_err(), "f: invalid type: null, expected f64 (column 9)");
+}
+
+#[test]
+fn people_write_durations_with_their_unit_and_programs_may_leave_it_out() {
+    let durations = Type::Map(Box::new(Type::Duration), Box::new(list(optional(Type::Duration))));
+    let table = record(&[("wait", Type::Duration), ("waits", durations)]);
+    let json = |wait: &str, key: &str, item: &str| format!(r#"{{"wait":{wait},"waits":{{"{key}":[{item}]}}}}"#);
+    assert_eq!(through(&table, &json("60", "-5", "7")).unwrap(), json("60", "-5", "7"));
+    assert_eq!(through(&table, &json("\"1m\"", "2s", "\"-3s\"")).unwrap(), json("60000", "2000", "-3000"));
+    let by_hand = |text: &str| from_configuration(&table, &serde_json::from_str(text).unwrap());
+    assert!(by_hand(&json("\"1m\"", "2s", "\"-3s\"")).is_ok());
+    for (text, expected) in [
+        (json("60", "2s", "null"), "wait: 60 has no unit: write 60s or 60ms"),
+        (json("0", "2s", "null"), "wait: 0 has no unit: write 0s or 0ms"),
+        (json("\"60\"", "2s", "null"), "wait: 60 has no unit: write 60s or 60ms"),
+        (json("1.5", "2s", "null"), "wait: `1.5` is not a duration: write one integer and a unit (ms, s, m, h, d), for example 30m"),
+        (json("\"1m\"", "60", "null"), "waits: 60 has no unit: write 60s or 60ms"),
+        (json("\"1m\"", "2s", "null,-7"), "waits[0][1]: -7 has no unit: write -7s or -7ms"),
+    ] {
+        assert_eq!(by_hand(&text).unwrap_err(), expected, "{text}");
+        let rows = JsonDecoder::new(table.clone()).by_hand().decode(text.as_bytes(), &mut Vec::new());
+        assert!(rows.unwrap_err().starts_with(expected), "{text}");
     }
 }
 

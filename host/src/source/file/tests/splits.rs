@@ -61,7 +61,7 @@ fn source(dir: &Path, pattern: &str, follow: bool, csv: bool) -> FileSource {
     } else {
         FileFormat::Lines(Arc::new(|| Box::new(PlainLines) as Box<dyn LineDecode>))
     };
-    FileSource::new(FileSourceConfig { pattern, base: dir.to_owned(), follow, max_record_bytes: 1 << 20 }, format)
+    FileSource::new(FileSourceConfig { pattern, base: dir.to_owned(), follow, max_record_bytes: 1 << 20, timestamp: None }, format)
 }
 
 fn poll(reader: &mut Box<dyn SplitReader>) -> (Vec<String>, Polled) {
