@@ -35,6 +35,7 @@ pub fn store(
         key: Some(key.clone()),
         states: states.iter().map(StoredState::of).collect(),
         broadcast_states: Vec::new(),
+        one_nan: false,
     };
     let mut manifest = Manifest {
         version: VERSION,

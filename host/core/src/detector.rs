@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tidemill_wit::columns::{Blobs, BlobsBuf};
-use tidemill_wit::descriptor::Descriptor;
+use tidemill_wit::descriptor::{Descriptor, StateDescriptor};
 
 use crate::Timestamp;
 use crate::effects::Effects;
 use crate::key_group::KeyGroup;
+use crate::schema::OneForm;
 use crate::state::{BroadcastStates, KeyedState, NoState};
 use crate::table::Table;
 use crate::time::Domain;
@@ -266,6 +267,17 @@ pub struct Reads {
     pub tables: Arc<[Table]>,
     /// The processing time of the batch, for TTL.
     pub processing_time: Timestamp,
+    /// The one form of keys of keyed states, of broadcast states and of tables.
+    pub keys: [OneForm; 3],
+}
+
+impl Reads {
+    /// What keys of a detector's states and tables have for their one form.
+    #[must_use]
+    pub fn keys_of(descriptor: &Descriptor) -> [OneForm; 3] {
+        let of = |states: &[StateDescriptor]| OneForm::new(states.iter().map(|state| state.entry_key.as_ref()));
+        [of(&descriptor.states), of(&descriptor.broadcast_states), OneForm::new(descriptor.tables.iter().map(|table| Some(&table.key)))]
+    }
 }
 
 impl Default for Reads {
@@ -276,6 +288,7 @@ impl Default for Reads {
             slots: Arc::default(),
             tables: Arc::from([]),
             processing_time: Timestamp(0),
+            keys: Default::default(),
         }
     }
 }

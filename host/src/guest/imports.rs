@@ -1,5 +1,6 @@
 //! What the host offers to guests. Everything a guest passes is copied or looked at in place, under the store's limits.
 
+use tidemill_core::detector::Reads;
 use tidemill_core::effects::{Effects, Outputs, TimerOps, Writes};
 use tidemill_core::state::Scan;
 use tidemill_wit::columns::BlobsBuf;
@@ -39,7 +40,8 @@ fn keyed_state(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
         let (host, mut found) = (store.data(), Vec::new());
         let key = host.key_with_entries(slot, state)?;
         let reads = host.reads();
-        match reads.state.get_entry(key, state, entry.as_le_slice(&store), reads.processing_time, &mut found) {
+        let [keys, ..] = &reads.keys;
+        match reads.state.get_entry(key, state, &keys.of(state, entry.as_le_slice(&store)), reads.processing_time, &mut found) {
             Ok(there) => Ok((there.then_some(found),)),
             Err(error) => Err(store.data_mut().fatal(&error)),
         }
@@ -48,12 +50,10 @@ fn keyed_state(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
     type Scanned = (u32, u8, Option<WasmList<u8>>, u32);
     instance.func_wrap("scan-entries", |mut store: StoreContextMut<'_, Host>, (slot, state, after, limit): Scanned| {
         let (host, mut found, mut bytes) = (store.data(), Vec::new(), 0);
-        let scan = Scan {
-            key: host.key_with_entries(slot, state)?,
-            state,
-            after: after.as_ref().map(|after| after.as_le_slice(&store)),
-            limit: limit.min(SCAN_ENTRIES) as usize,
-        };
+        let [keys, ..] = &host.reads().keys;
+        let after = after.as_ref().map(|after| keys.of(state, after.as_le_slice(&store)));
+        let scan =
+            Scan { key: host.key_with_entries(slot, state)?, state, after: after.as_deref(), limit: limit.min(SCAN_ENTRIES) as usize };
         let (reads, most) = (host.reads(), host.output_limit());
         let scanned = reads.state.scan_entries(&scan, reads.processing_time, &mut |key, value| {
             bytes += key.len() + value.len();
@@ -75,15 +75,17 @@ fn scanned_too_much(limit: u32, most: usize) -> wasmtime::Error {
 
 fn broadcast_state(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
     instance.func_wrap("get-entry", |store: StoreContextMut<'_, Host>, (state, entry): (u8, WasmList<u8>)| {
-        let found = store.data().broadcast(state)?.get(state, entry.as_le_slice(&store));
+        let [_, keys, _] = &store.data().reads().keys;
+        let found = store.data().broadcast(state)?.get(state, &keys.of(state, entry.as_le_slice(&store)));
         Ok((found.map(<[u8]>::to_vec),))
     })?;
 
     type Scanned = (u8, Option<WasmList<u8>>, u32);
     instance.func_wrap("scan-entries", |store: StoreContextMut<'_, Host>, (state, after, limit): Scanned| {
         let (host, mut found, mut bytes) = (store.data(), Vec::new(), 0);
-        let after = after.as_ref().map(|after| after.as_le_slice(&store));
-        for (key, value) in host.broadcast(state)?.scan(state, after).take(limit.min(SCAN_ENTRIES) as usize) {
+        let [_, keys, _] = &host.reads().keys;
+        let after = after.as_ref().map(|after| keys.of(state, after.as_le_slice(&store)));
+        for (key, value) in host.broadcast(state)?.scan(state, after.as_deref()).take(limit.min(SCAN_ENTRIES) as usize) {
             bytes += key.len() + value.len();
             if bytes > host.output_limit() {
                 return Err(scanned_too_much(limit, host.output_limit()));
@@ -96,11 +98,11 @@ fn broadcast_state(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
 
 fn reference_tables(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
     instance.func_wrap("lookup", |store: StoreContextMut<'_, Host>, (table, key): (u8, WasmList<u8>)| {
-        let tables = &store.data().reads().tables;
+        let Reads { tables, keys: [_, _, keys], .. } = store.data().reads();
         let Some(found) = tables.get(usize::from(table)) else {
             bail!("lookup names table {table}, but the call has {}", tables.len());
         };
-        Ok((found.get(key.as_le_slice(&store)).map(<[u8]>::to_vec),))
+        Ok((found.get(&keys.of(table, key.as_le_slice(&store))).map(<[u8]>::to_vec),))
     })
 }
 

@@ -9,7 +9,7 @@ use tidemill_core::checkpoint::manifest::{OperatorState, StoredDatabase, StoredS
 use tidemill_core::operator::OperatorSettings;
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Source;
-use tidemill_core::state::{StateBackend, StoredGroups};
+use tidemill_core::state::{OneNan, StateBackend, StoredGroups};
 use tidemill_core::worker::{Graph, Node};
 
 use super::restart;
@@ -66,7 +66,10 @@ impl JobOperator {
     /// What its state consists of.
     #[must_use]
     pub fn state(&self) -> OperatorState {
+        let descriptor = self.settings.factory.descriptor();
+        let maps = descriptor.states.iter().chain(&descriptor.broadcast_states).map(|state| state.entry_key.as_ref());
         OperatorState {
+            one_nan: OneNan::of(descriptor.key.as_ref(), maps, self.settings.max_parallelism).is_some(),
             uid: self.uid.clone(),
             component: self.component.clone(),
             key: self.settings.factory.descriptor().key.clone(),

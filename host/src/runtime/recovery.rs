@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use tidemill_core::checkpoint::manifest::{Manifest, Previous, StoredFile, StoredState};
+use tidemill_core::checkpoint::manifest::{Manifest, OperatorState, Previous, StoredFile, StoredState};
 use tidemill_core::checkpoint::snapshot::Snapshot;
 use tidemill_core::key_group::{KeyGroup, range_of};
 use tidemill_core::schema::Transcoder;
 use tidemill_core::sink::Sink;
 use tidemill_core::source::Split;
-use tidemill_core::state::Migration;
 use tidemill_core::state::migrate::Change;
+use tidemill_core::state::{Migration, OneNan};
 use tidemill_core::worker::RestoredOperator;
 use tidemill_core::{Error, Result};
 use tidemill_wit::descriptor::StateDescriptor;
+use tidemill_wit::schema::TypeTable;
+use tracing::info;
 
 use super::checkpoints::commit;
 use super::doing::Doing;
@@ -158,6 +160,8 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
                     migration: stored.map(|stored| migration(&stored.states, &operator.settings.states)).unwrap_or_default(),
                     broadcast_states: stored.map(|stored| ids(&stored.broadcast_states, broadcast)).unwrap_or_default(),
                     broadcast_migration: stored.map(|stored| migration(&stored.broadcast_states, broadcast)).unwrap_or_default(),
+                    one_nan: stored.and_then(|stored| one_nan(stored, stored.key.as_ref(), &stored.states, manifest)),
+                    broadcast_one_nan: stored.and_then(|stored| one_nan(stored, None, &stored.broadcast_states, manifest)),
                     ..RestoredOperator::default()
                 });
                 restored.passes.extend(part.groups.iter().map(|(group, _)| (*group, part.pass)));
@@ -203,6 +207,19 @@ fn migration(stored: &[StoredState], declared: &[StateDescriptor]) -> Migration 
         Change { name: state.name.clone(), transcoder: transcoder.filter(|transcoder| !transcoder.is_identity()) }
     };
     Migration::new(stored.iter().map(change).collect())
+}
+
+/// What puts state together that was stored under several NaNs, before NaN was one key.
+fn one_nan(operator: &OperatorState, key: Option<&TypeTable>, states: &[StoredState], manifest: &Manifest) -> Option<OneNan> {
+    let maps = states.iter().map(|state| state.entry_key.as_ref());
+    let one = OneNan::of(key, maps, manifest.max_parallelism).filter(|_| !operator.one_nan)?;
+    info!(
+        operator = operator.uid,
+        "checkpoint {} was stored before NaN was one key: what operator {} has under several is put together under one",
+        manifest.checkpoint,
+        operator.uid
+    );
+    Some(one)
 }
 
 /// Today's id of each stored state, by name.

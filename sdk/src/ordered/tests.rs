@@ -126,3 +126,11 @@ fn what_is_no_key_is_refused() {
     assert!(append(&'c', &mut Vec::new()).unwrap_err().to_string().contains("use a String"));
     assert!(from_bytes::<Choice>(&[0, 0, 0, 9]).is_err());
 }
+
+#[test]
+fn there_is_one_nan_and_two_zeros() {
+    let zero = std::hint::black_box(0.0f64);
+    assert!([-f64::NAN, zero / zero, f64::from_bits(u64::MAX)].iter().all(|nan| encoded(nan) == encoded(&f64::NAN)));
+    assert_eq!(encoded(&Some(-f32::NAN)), encoded(&Some(f32::NAN)));
+    assert!(encoded(&-0.0f64) < encoded(&0.0f64) && encoded(&f64::INFINITY) < encoded(&f64::NAN));
+}

@@ -171,6 +171,9 @@ pub struct OperatorState {
     /// Its broadcast states, which have ids of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broadcast_states: Vec<StoredState>,
+    /// Whether its keys, or those of its maps, have floats, and NaN is one key among them. Earlier versions stored several.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_nan: bool,
 }
 
 /// A state as it was stored.

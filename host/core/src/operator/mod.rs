@@ -70,7 +70,8 @@ impl Operator {
         let prefetched =
             Prefetched { values: vec![Default::default(); states.len() - with_entries], entries: vec![Default::default(); with_entries] };
         let broadcast = BroadcastStates::new(settings.broadcast_kinds.len());
-        let reads = Reads { state, broadcast, tables: Arc::clone(&settings.tables), ..Reads::default() };
+        let keys = Reads::keys_of(settings.factory.descriptor());
+        let reads = Reads { state, broadcast, tables: Arc::clone(&settings.tables), keys, ..Reads::default() };
         Ok(Self {
             row_pace: Pace::new(settings.batch_rows),
             timer_pace: Pace::new(settings.batch_rows),

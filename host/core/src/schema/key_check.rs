@@ -1,5 +1,7 @@
 //! Checks keys that come back from guests, and gives every NaN in them its one form.
 
+use std::borrow::Cow;
+
 use tidemill_wit::key::{ORDERED_NAN_32, ORDERED_NAN_64, f32_from_ordered, f64_from_ordered};
 use tidemill_wit::schema::{Content, Shape, Type, TypeTable};
 
@@ -11,6 +13,30 @@ pub struct KeyChecker {
     table: TypeTable,
     plain: Option<Plain>,
     floats: bool,
+}
+
+/// The one form of the keys that a detector asks for, by the index of the state or table that it asks. Components that were built when NaN
+/// could be several keys ask for any of them.
+#[derive(Clone, Debug, Default)]
+pub struct OneForm {
+    checkers: Vec<Option<KeyChecker>>,
+}
+
+impl OneForm {
+    /// For maps and tables with keys of these types.
+    pub fn new<'a>(keys: impl Iterator<Item = Option<&'a TypeTable>>) -> Self {
+        Self { checkers: keys.map(|key| key.map(KeyChecker::new).filter(KeyChecker::has_floats)).collect() }
+    }
+
+    /// The one form of a key.
+    #[inline]
+    #[must_use]
+    pub fn of<'k>(&self, index: u8, key: &'k [u8]) -> Cow<'k, [u8]> {
+        let Some(Some(checker)) = self.checkers.get(usize::from(index)) else { return Cow::Borrowed(key) };
+        let mut key = key.to_vec();
+        checker.canonical(&mut key);
+        Cow::Owned(key)
+    }
 }
 
 /// A type of most keys, checked without walking over the type.
@@ -148,11 +174,7 @@ impl<'a> Walk<'a> {
 
     fn compound(&mut self, ty: &Type, depth: u32) -> Result<(), String> {
         match ty {
-            Type::Option(item) => {
-                if self.flag()? {
-                    self.value(item, depth)?;
-                }
-            }
+            Type::Option(item) => return if self.flag()? { self.value(item, depth) } else { Ok(()) },
             Type::List(item) => {
                 while self.flag()? {
                     self.value(item, depth)?;
@@ -255,6 +277,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn keys_that_are_asked_for_have_one_form() {
+        let (float, text) = (TypeTable::of(Type::F64), TypeTable::of(Type::String));
+        let keys = super::OneForm::new([None, Some(&text), Some(&float)].into_iter());
+        let other = (!0xFFF8_0000_0000_0000u64).to_be_bytes();
+        assert_eq!(*keys.of(2, &other), super::ORDERED_NAN_64.to_be_bytes());
+        assert!([0, 1, 3].iter().all(|index| *keys.of(*index, &other) == other));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use describe::describe;
 pub use field::FieldPath;
 pub use json::JsonEncoder;
 pub use key::{KeyEncoder, same_key};
-pub use key_check::KeyChecker;
+pub use key_check::{KeyChecker, OneForm};
 pub use key_text::key_text;
 pub use same::equivalent;
 pub use transcode::{Mismatch, Transcoder};

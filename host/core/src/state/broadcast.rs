@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use tidemill_wit::descriptor::write_op;
 
-use super::Migration;
+use super::{Migration, OneNan};
 use crate::effects::Writes;
 use crate::{Error, Result};
 
@@ -90,7 +90,15 @@ impl BroadcastStates {
     ///
     /// # Errors
     /// The bytes are not such a snapshot.
-    pub fn restore(&mut self, mut bytes: &[u8], states: &[Option<u8>], migration: &Migration) -> Result<()> {
+    pub fn restore(&mut self, bytes: &[u8], states: &[Option<u8>], migration: &Migration) -> Result<()> {
+        self.restore_with(bytes, states, migration, None)
+    }
+
+    /// The same of a snapshot in which NaN can be several keys.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub fn restore_with(&mut self, mut bytes: &[u8], states: &[Option<u8>], migration: &Migration, one_nan: Option<&OneNan>) -> Result<()> {
         while let Some((&state, rest)) = bytes.split_first() {
             bytes = rest;
             let entry = part(&mut bytes).zip(part(&mut bytes)).zip(states.get(usize::from(state)));
@@ -98,7 +106,13 @@ impl BroadcastStates {
                 return Err(Error::corrupt("broadcast state is cut off, or of a state that the checkpoint does not describe"));
             };
             if let Some(entries) = today.and_then(|today| self.states.get_mut(usize::from(today))) {
-                entries.insert(key.to_vec(), migration.value(state, value)?);
+                let value = migration.value(state, value)?;
+                let today = one_nan.map_or_else(|| key.to_vec(), |one| one.entry(state, key));
+                if today == key {
+                    entries.insert(today, value);
+                } else {
+                    entries.entry(today).or_insert(value);
+                }
             }
         }
         Ok(())
@@ -164,6 +178,21 @@ mod tests {
         let mut moved = BroadcastStates::new(1);
         moved.restore(&bytes, &[None, Some(0)], &Migration::default()).unwrap();
         assert_eq!(moved.scan(0, None).collect::<Vec<_>>(), [(&b"z"[..], &[1, 7][..])]);
+    }
+
+    #[test]
+    fn a_snapshot_with_several_nans_has_one() {
+        let floats = tidemill_wit::schema::TypeTable::of(tidemill_wit::schema::Type::F64);
+        let one = super::OneNan::of(None, [Some(&floats)].into_iter(), 128).unwrap();
+        let (canonical, other) = (0xFFF8_0000_0000_0000u64.to_be_bytes(), 0xFFF8_0000_0000_0001u64.to_be_bytes());
+        for (keys, expected) in [(&[canonical, other][..], 0), (&[other], 1)] {
+            let (mut states, mut bytes) = (BroadcastStates::new(1), Vec::new());
+            keys.iter().for_each(|key| write(&mut states, write_op::PUT_ENTRY, 0, key, &[u8::from(*key == other)]));
+            states.snapshot(&mut bytes);
+            let mut restored = BroadcastStates::new(1);
+            restored.restore_with(&bytes, &[Some(0)], &Migration::default(), Some(&one)).unwrap();
+            assert_eq!(restored.scan(0, None).collect::<Vec<_>>(), [(&canonical[..], &[expected][..])]);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod journal;
 pub mod layout;
 mod memory;
 pub mod migrate;
+mod one_nan;
 
 use tidemill_wit::descriptor::StateDescriptor;
 
@@ -23,6 +24,7 @@ pub use files::{Frozen, FrozenFile, StoredGroups};
 pub use journal::{Journal, Piece, Recording, pass_pieces};
 pub use memory::{MemoryBackend, MemoryState};
 pub use migrate::Migration;
+pub use one_nan::{Moved, OneNan};
 
 /// A slot's entries of a list or map are prefetched whole up to this number.
 pub const PREFETCH_ENTRIES: usize = 64;

@@ -212,7 +212,11 @@ fn open_operator(
     if let Some(restored) = restored {
         let states = (&restored.broadcast_states, &restored.broadcast_migration);
         let doing = || format!("restoring the broadcast state of operator {}", settings.uid);
-        operator.broadcast_state().restore(&restored.broadcast, states.0, states.1).map_err(|error| error.while_doing(doing()))?;
+        let one_nan = restored.broadcast_one_nan.as_ref();
+        operator
+            .broadcast_state()
+            .restore_with(&restored.broadcast, states.0, states.1, one_nan)
+            .map_err(|error| error.while_doing(doing()))?;
     }
     if let Some(horizon) = restored.and_then(|restored| restored.pass_of(&mine)) {
         operator.begin_pass(Domain::Event, horizon);

@@ -8,7 +8,7 @@ use tidemill_wit::descriptor::StateDescriptor;
 use crate::Result;
 use crate::key_group::KeyGroup;
 use crate::state::layout::Writer;
-use crate::state::{KeyedState, Migration, StateBackend, StoredGroups};
+use crate::state::{KeyedState, Migration, Moved, OneNan, StateBackend, StoredGroups};
 use crate::time::Timestamp;
 
 /// An operator's part of a checkpoint, of all its subtasks.
@@ -31,6 +31,10 @@ pub struct RestoredOperator {
     pub broadcast_states: Vec<Option<u8>>,
     /// How their values change.
     pub broadcast_migration: Migration,
+    /// What gives every NaN in keys its one form, in state that may have been stored before it had one.
+    pub one_nan: Option<OneNan>,
+    /// The same for broadcast states.
+    pub broadcast_one_nan: Option<OneNan>,
 }
 
 impl RestoredOperator {
@@ -53,11 +57,13 @@ impl RestoredOperator {
             return Ok(state);
         }
         let mut state = backend.open(uid, subtask, states)?;
-        let (migration, mut writer) = (&self.migration, Writer::default());
+        let (migration, mut writer, mut rewriter) = (&self.migration, Writer::default(), Writer::default());
+        let mut moved = self.moved(mine)?;
         let mut source = |into: &mut dyn FnMut(KeyGroup, &[u8]) -> Result<()>| {
             let mut restore = |group: KeyGroup, bytes: &[u8]| {
-                let bytes = if migration.is_identity() { Ok(bytes) } else { migration.group(group, bytes, &mut writer) };
+                let bytes = self.one_nan.as_ref().map_or(Ok(bytes), |one| one.group(group, bytes, &mut moved, &mut rewriter));
                 bytes
+                    .and_then(|bytes| if migration.is_identity() { Ok(bytes) } else { migration.group(group, bytes, &mut writer) })
                     .and_then(|bytes| into(group, bytes))
                     .map_err(|error| error.while_doing(format!("restoring key group {} of operator {uid}", group.0)))
             };
@@ -67,7 +73,26 @@ impl RestoredOperator {
             self.stored.iter().try_for_each(|stored| stored.read(mine.clone(), &mut restore))
         };
         state.restore_all(&mut source, &self.states)?;
+        for group in moved.groups() {
+            if let Some(one) = &self.one_nan {
+                let bytes = one.group(group, &[], &mut moved, &mut rewriter)?;
+                let bytes = if migration.is_identity() { bytes } else { migration.group(group, bytes, &mut writer)? };
+                state.restore(group, bytes, &self.states)?;
+            }
+        }
         Ok(state)
+    }
+
+    /// The keys that move to these groups, wherever they were stored.
+    fn moved(&self, mine: &Range<u32>) -> Result<Moved> {
+        let mut moved = Moved::default();
+        let Some(one) = self.one_nan.as_ref().filter(|one| one.moves_keys()) else { return Ok(moved) };
+        self.groups.iter().try_for_each(|(group, bytes)| one.moved(*group, bytes, &mut moved))?;
+        for stored in &self.stored {
+            stored.read(stored.groups(), &mut |group, bytes| one.moved(group, bytes, &mut moved))?;
+        }
+        moved.keep(mine);
+        Ok(moved)
     }
 
     /// How far a subtask with these key groups finishes the interrupted pass: as far as all of the groups were in one. After a restore at
@@ -81,7 +106,8 @@ impl RestoredOperator {
 
     /// The stored state that is all that a subtask with these key groups restores, if its states have the same ids and types today.
     fn exactly(&self, mine: &Range<u32>) -> Option<&dyn StoredGroups> {
-        let same = self.migration.is_identity() && (0..).zip(&self.states).all(|(stored, today)| *today == Some(stored));
+        let same =
+            self.one_nan.is_none() && self.migration.is_identity() && (0..).zip(&self.states).all(|(stored, today)| *today == Some(stored));
         let overlaps = |groups: &Range<u32>| groups.start < mine.end && mine.start < groups.end;
         let mut stored = self.stored.iter().filter(|stored| overlaps(&stored.groups()));
         let only = stored.next().filter(|only| stored.next().is_none() && only.groups() == *mine)?;

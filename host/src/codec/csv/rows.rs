@@ -241,7 +241,7 @@ mod tests {
                 rows(text),
                 (expected.iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect(), None),
                 "{text:?}"
-            )
+            );
         };
         same("", &[]);
         same("a", &[&["a"]]);

@@ -34,13 +34,13 @@ fn many_parameters_rows_and_names() {
 #[test]
 fn many_operators_in_a_row_and_in_a_circle() {
     let operator = |index: usize, input: usize, text: &mut String| {
-        writeln!(text, "  - {{ uid: o{index}, input: o{input}, component: c.wasm }}").unwrap()
+        writeln!(text, "  - {{ uid: o{index}, input: o{input}, component: c.wasm }}").unwrap();
     };
     let count = 20_000;
     let with = |first: &str, last: usize| {
         let chain = lines(count, |index, text| {
             if index > 0 {
-                operator(index, index - 1, text)
+                operator(index, index - 1, text);
             }
         });
         format!(

@@ -39,6 +39,15 @@ fn keys_are_ordered_as_their_values() {
 }
 
 #[test]
+fn there_is_one_nan_and_two_zeros_as_for_keys_of_doubles_in_flink() {
+    let nans = [f64::NAN, -f64::NAN, f64::from_bits(0x7FF0_0000_0000_0001), f64::from_bits(u64::MAX)];
+    assert!(nans.iter().all(|nan| key_of(&Type::F64, nan) == key_of(&Type::F64, &f64::NAN)));
+    assert_eq!(key_of(&Type::F32, &-f32::NAN), key_of(&Type::F32, &f32::NAN));
+    ascending(&Type::F64, &[f64::NEG_INFINITY, -0.0, 0.0, f64::INFINITY, f64::NAN]);
+    ascending(&Type::F32, &[-0.0, 0.0, f32::INFINITY, f32::NAN]);
+}
+
+#[test]
 fn fields_are_picked_in_the_order_of_the_key() {
     let inner = structure("Sku", vec![field("code", Type::String), field("size", Type::U8), field("rest", list(Type::Bool))]);
     let root = structure(
