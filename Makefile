@@ -5,11 +5,11 @@ BIN := $(TARGET)/release
 PYTHON := target/python/bin/python
 GUESTS := target/guests
 CARGO := cargo
-# RocksDB takes some 20 minutes to compile, once, and needs g++ and libclang: `make test ROCKSDB=no` leaves it out.
+# RocksDB takes long to compile, once, and needs g++ and libclang: `make test ROCKSDB=no` leaves it out.
 ROCKSDB := yes
 FEATURES := $(if $(filter yes,$(ROCKSDB)),--features tidemill-tests/rocksdb)
 
-.PHONY: help demo test rocksdb soak mutants bench bench-rocksdb bench-big-state bench-flink build guests lint clean-demo
+.PHONY: help demo test test-debian rocksdb soak mutants bench bench-rocksdb bench-big-state bench-flink build guests lint clean-demo
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -20,12 +20,16 @@ demo: build guests $(PYTHON)
 	  --guests $(GUESTS) --work target/demo
 
 ## make test        everything, on all state backends: lints, unit tests, simulations, end-to-end runs with SIGKILL
-test: guests rocksdb lint $(PYTHON)
+test: rocksdb lint guests $(PYTHON)
 	$(CARGO) build --release --locked --workspace $(FEATURES)
 	TIDEMILL_PYTHON=$(abspath $(PYTHON)) $(CARGO) test --workspace --release --locked $(FEATURES)
 	$(BIN)/tidemill test tests/conformance
 	cd guests && CARGO_TARGET_DIR=$(abspath $(TARGET))/guest-tests $(CARGO) test --locked
 	$(PYTHON) -m unittest discover -s examples/larkspur -p 'test_*.py'
+
+## make test-debian what a bare Debian lacks is installed (needs root and debootstrap; five minutes of network)
+test-debian:
+	scripts/tests/debian.sh
 
 ## make soak        1,500 SIGKILLs, a long simulation, ten million changed answers, thousands of random programs
 soak: build guests rocksdb $(PYTHON)
@@ -70,13 +74,14 @@ guests:
 rocksdb:
 	$(if $(FEATURES),scripts/rocksdb.sh)
 
-# With RocksDB and without: both are programs that people build.
+# With RocksDB and without: both are programs that people build. What takes a second comes first.
 lint: rocksdb
 	$(CARGO) fmt --all --check
 	cd guests && $(CARGO) fmt --all --check
+	scripts/tidy.sh
+	scripts/tests/rocksdb.sh
 	$(CARGO) clippy --workspace --release --all-targets --locked -- -D warnings
 	$(if $(FEATURES),$(CARGO) clippy --workspace --release --all-targets --locked $(FEATURES) -- -D warnings)
-	scripts/tidy.sh
 
 $(PYTHON): examples/larkspur/requirements.txt
 	scripts/python.sh target/python examples/larkspur/requirements.txt

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -12,8 +13,12 @@ use tempfile::TempDir;
 
 use crate::witness::Witness;
 
-/// How long anything may take before a test gives up: far more than it needs.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long anything may take before a test gives up: far more than it needs, also on a machine that is busy with ten other things.
+pub const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Lets the job of [`Workplace::larkspur`] wait at the end of its input, so that it runs for as long as the test wants, whatever the machine.
+/// [`Workplace::complete`] ends it.
+pub const FOLLOW: &str = "sources.pos-baskets.file.follow=true";
 
 /// The root of the repository.
 #[must_use]
@@ -140,6 +145,27 @@ impl Workplace {
         place
     }
 
+    /// Lets the input of [`larkspur`](Self::larkspur) have so many hundredths of the day, more each time: what a test waits for after more
+    /// was given has come of it.
+    ///
+    /// # Panics
+    /// The files cannot be read or written.
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn give(&self, hundredths: usize) {
+        if !self.path("day").exists() {
+            fs::rename(self.path("data"), self.path("day")).expect("the day");
+            self.write("data/opening_stock.csv", fs::read(self.path("day/opening_stock.csv")).expect("the opening stock"));
+        }
+        for name in self.names("day").into_iter().filter(|name| name.starts_with("pos-")) {
+            let text = fs::read_to_string(self.path("day").join(&name)).expect("a file of the day");
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(self.path("data").join(name)).expect("input");
+            let given = usize::try_from(file.metadata().expect("its length").len()).expect("a short file");
+            let lines = text.lines().count() * hundredths / 100;
+            let end: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+            file.write_all(text.as_bytes().get(given..end).unwrap_or_default()).expect("more input");
+        }
+    }
+
     /// A path in the folder.
     #[must_use]
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -228,6 +254,20 @@ impl Workplace {
         }
         let read = |name: &str| String::from_utf8_lossy(&fs::read(self.path(name)).unwrap_or_default()).into_owned();
         Ended { status: status.expect("an end"), stdout: read("stdout.log"), stderr: read("stderr.log") }
+    }
+
+    /// Stops the job of [`larkspur`](Self::larkspur), which [follows](FOLLOW) its input, lets it come to the end of the day with these options,
+    /// and compares with the batch answer. Returns what the stopped process left.
+    ///
+    /// # Panics
+    /// It does not stop or not finish, or the answer is another.
+    pub fn complete(&self, child: Child, more: &[&str]) -> Ended {
+        signal(&child, "-INT");
+        let stopped = self.finish(child);
+        stopped.expect(0, &["stopped at checkpoint"]);
+        self.run(&[&["run", "job.yaml"], more].concat()).expect(0, &["resumed from checkpoint", "finished"]);
+        self.check_with_oracle();
+        stopped
     }
 
     /// Polls until something is so.

@@ -43,7 +43,9 @@ fn a_component_that_fails_to_open_ends_the_start() {
     {
         let place = place(&path);
         let parameters = format!("operators.pass.parameters.open={act}");
-        let ended = place.run(&["run", "job.yaml", "--set", &parameters, "--set", "operators.pass.limits.deadline=1s"]);
+        // Whatever the machine has to do besides: only what loops is to meet its deadline.
+        let deadline = format!("operators.pass.limits.deadline={}", if act == "loop" { "1s" } else { "10m" });
+        let ended = place.run(&["run", "job.yaml", "--set", &parameters, "--set", &deadline]);
         assert!([1, 2].contains(&ended.code()), "{act}: {ended:#?}");
         ended.expect(ended.code(), &["operator pass", expected]);
         assert!(place.visible("out/main").is_empty());

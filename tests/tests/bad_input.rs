@@ -131,7 +131,8 @@ fn a_file_that_has_become_shorter_than_its_position_is_refused() {
     let place = place();
     let rows: String = (0..3000).map(|id| good(id) + "\n").collect();
     place.write("in/a.jsonl", &rows);
-    let child = place.start(&["run", "job.yaml", "--set", "sources.in.max_rate=500", "--set", "checkpoints.interval=50ms"]);
+    let slow = ["--set", "sources.in.max_rate=500", "--set", "sources.in.file.follow=true", "--set", "checkpoints.interval=50ms"];
+    let child = place.start(&[&["run", "job.yaml"][..], &slow].concat());
     place.wait_until("output is committed", || place.visible("out/main").len() > 100);
     let mut child = child;
     child.kill().unwrap();

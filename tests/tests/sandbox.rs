@@ -13,7 +13,7 @@ fn place(name: &str, parameters: &str) -> Workplace {
         format!(
             "name: sandbox\nrestart: {{ strategy: exponential-delay, initial: 10ms, max: 20ms }}\n\
              sources:\n  - uid: in\n    file: {{ path: \"in/*.jsonl\", format: json }}\n\
-             operators:\n  - uid: guest\n    input: in\n    key_by: [key]\n    component: {}\n    parameters: {parameters}\n    limits: {{ deadline: 1s }}\n\
+             operators:\n  - uid: guest\n    input: in\n    key_by: [key]\n    component: {}\n    parameters: {parameters}\n    limits: {{ deadline: 10m }}\n\
              sinks:\n  - {{ uid: out, input: guest, file: {{ path: out/main, format: json }} }}\n\
              \x20 - {{ uid: dead, input: guest.dead-letter, file: {{ path: out/dead, format: json }} }}\n",
             component(name).display()
@@ -27,6 +27,10 @@ fn place(name: &str, parameters: &str) -> Workplace {
 fn refused(name: &str, parameters: &str, records: &str, expected_reason: &str) {
     let place = place(name, parameters);
     place.write("in/a.jsonl", records);
+    if expected_reason.contains("took longer than") {
+        let spec = std::fs::read_to_string(place.path("job.yaml")).unwrap();
+        place.write("job.yaml", spec.replace("deadline: 10m", "deadline: 1s"));
+    }
     let failed = place.run(&["run", "job.yaml"]);
     failed.expect(1, &["operator guest", expected_reason]);
     assert!(place.visible("out/main").is_empty());

@@ -5,9 +5,10 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use tidemill_tests::cli::{Workplace, component, root, signal};
+use tidemill_tests::cli::{FOLLOW, Workplace, component, root, signal};
 
-const SLOW: &str = "sources.pos-baskets.max_rate=6000";
+/// It takes some seconds for the day, and then waits for more.
+const SLOW: [&str; 6] = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=6000", "--set", FOLLOW];
 const DATA: &str = "tidemill-data/stock-out";
 
 /// Waits until the job has done about half of the day.
@@ -18,13 +19,17 @@ fn wait_for_half(place: &Workplace) {
 /// Starts the job, stops it half-way with a savepoint in `sp`, and with these options.
 fn stopped_half_way(options: &[&str]) -> Workplace {
     let place = Workplace::larkspur();
-    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
-    wait_for_half(&place);
+    stop_half_way(&place, options);
+    place
+}
+
+fn stop_half_way(place: &Workplace, options: &[&str]) {
+    let child = place.start(&SLOW);
+    wait_for_half(place);
     let stop = place.command(&[&["stop", "job.yaml", "--savepoint", "sp"], options].concat()).output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&stop.stdout), String::from_utf8_lossy(&stop.stderr));
     assert!(stop.status.success() && said.contains("has stopped at checkpoint") && said.contains("/sp"), "{said}");
     place.finish(child).expect(0, &["has stopped at checkpoint"]);
-    place
 }
 
 fn replace_in_spec(place: &Workplace, from: &str, to: &str) {
@@ -129,7 +134,7 @@ fn what_does_not_fit_is_refused_before_anything_starts() {
 #[test]
 fn a_plain_savepoint_commits_nothing_and_going_back_to_it_is_asked_for_twice() {
     let place = Workplace::larkspur();
-    let child = place.start(&["run", "job.yaml", "--set", SLOW]);
+    let child = place.start(&SLOW);
     wait_for_half(&place);
     let created = place.command(&["savepoint", "create", "job.yaml", "sp"]).output().unwrap();
     assert!(created.status.success(), "{created:?}");
@@ -137,8 +142,7 @@ fn a_plain_savepoint_commits_nothing_and_going_back_to_it_is_asked_for_twice() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("needs a folder of its own"), "{again:?}");
     let id = inspect(&place, "sp")["checkpoint"].as_u64().unwrap();
     assert!(!place.names(&format!("{DATA}/checkpoints")).contains(&format!("chk-{id}")));
-    place.finish(child).expect(0, &["finished"]);
-    place.check_with_oracle();
+    place.complete(child, &[]);
 
     place.run(&["run", "job.yaml", "--from", "sp"]).expect(2, &["has committed output up to checkpoint", "--new-incarnation"]);
     place.run(&["run", "job.yaml", "--from", "sp", "--new-incarnation", "--parallelism", "3"]).expect(0, &["finished"]);
@@ -170,7 +174,7 @@ fn a_crash_in_the_first_restore_goes_back_to_the_savepoint() {
     let id = inspect(&place, "sp")["checkpoint"].as_u64().unwrap();
     // Nothing is left of the job but the savepoint and the output.
     fs::remove_dir_all(place.path(DATA)).unwrap();
-    let mut child = place.start(&["run", "job.yaml", "--from", "sp", "--set", SLOW, "--set", "checkpoints.interval=1h"]);
+    let mut child = place.start(&[&SLOW[..], &["--from", "sp", "--set", "checkpoints.interval=1h"]].concat());
     place.wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
     signal(&child, "-KILL");
     child.wait().unwrap();
@@ -182,12 +186,15 @@ fn a_crash_in_the_first_restore_goes_back_to_the_savepoint() {
 
 #[test]
 fn two_savepoints_are_compared() {
-    let place = stopped_half_way(&[]);
+    let place = Workplace::larkspur();
+    place.give(60);
+    stop_half_way(&place, &[]);
     let checkpoint = place.names(&format!("{DATA}/checkpoints")).into_iter().find(|name| name.starts_with("chk-")).unwrap();
     place.run(&["savepoint", "diff", "sp", &format!("{DATA}/checkpoints/{checkpoint}")]).expect(0, &["the two hold the same"]);
-    let child = place.start(&["run", "job.yaml", "--from", "sp", "--parallelism", "3", "--set", SLOW]);
-    place.wait_until("the job runs", || place.names(DATA).contains(&"control.sock".to_owned()));
-    place.wait_until("more is read", || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress")));
+    let before = place.visible("out/alerts").len();
+    place.give(100);
+    let child = place.start(&[&SLOW[..], &["--from", "sp", "--parallelism", "3"]].concat());
+    place.wait_until("more alerts are there", || place.visible("out/alerts").len() > before);
     let stop = place.command(&["stop", "--data-dir", DATA, "--savepoint", "later"]).output().unwrap();
     assert!(stop.status.success(), "{stop:?}");
     place.finish(child).expect(0, &["stopped"]);
@@ -198,13 +205,14 @@ fn two_savepoints_are_compared() {
 #[test]
 fn a_kept_checkpoint_is_started_from_in_a_new_incarnation_and_is_not_lost_by_it() {
     let place = Workplace::larkspur();
-    let child = place.start(&["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.retain=1000"]);
+    let keep = ["--set", "checkpoints.retain=100000"];
+    let child = place.start(&[&SLOW[..], &keep].concat());
     wait_for_half(&place);
     let path = format!("{DATA}/checkpoints/{}", newest_checkpoint(&place));
-    place.finish(child).expect(0, &["finished"]);
+    place.complete(child, &keep);
     place.run(&["run", "job.yaml", "--from", &path]).expect(2, &["--new-incarnation"]);
     let id = inspect(&place, &path)["checkpoint"].as_u64().unwrap();
-    let mut child = place.start(&["run", "job.yaml", "--from", &path, "--new-incarnation", "--set", "checkpoints.interval=1h"]);
+    let mut child = place.start(&[&SLOW[..], &["--from", &path, "--new-incarnation", "--set", "checkpoints.interval=1h"]].concat());
     place.wait_until("the job has taken it over", || {
         fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("took over"))
     });
@@ -223,7 +231,7 @@ fn newest_checkpoint(place: &Workplace) -> String {
 #[test]
 fn a_checkpoint_that_took_the_id_of_a_savepoint_is_not_written_over() {
     let place = Workplace::larkspur();
-    let rare = ["run", "job.yaml", "--set", SLOW, "--set", "checkpoints.interval=1h"];
+    let rare = [&SLOW[..], &["--set", "checkpoints.interval=1h"]].concat();
     let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
     let mut child = place.start(&rare);
     place.wait_until("the job runs", runs);
@@ -248,12 +256,14 @@ fn hidden(place: &Workplace) -> usize {
 #[test]
 fn a_savepoint_whose_output_was_removed_since_is_refused_and_the_job_goes_on() {
     let place = Workplace::larkspur();
-    let rare = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2000", "--set", "checkpoints.interval=1h"];
+    place.give(30);
+    let rare = [&SLOW[..], &["--set", "checkpoints.interval=1h"]].concat();
     let runs = || fs::read_to_string(place.path("stderr.log")).is_ok_and(|log| log.contains("progress"));
     let mut child = place.start(&rare);
     place.wait_until("some output is written", || hidden(&place) > 0);
     assert!(place.command(&["stop", "job.yaml"]).status().unwrap().success());
     place.finish(child).expect(0, &["stopped at checkpoint 1"]);
+    place.give(100);
     child = place.start(&rare);
     place.wait_until("more output is written", || hidden(&place) > 0);
     assert!(place.command(&["savepoint", "create", "job.yaml", "sp"]).status().unwrap().success());
@@ -295,7 +305,7 @@ fn a_savepoint_of_another_job_begins_a_new_incarnation_or_nothing() {
 fn savepoints_of_state_in_files_are_whole_and_any_backend_goes_on_from_them() {
     let place = Workplace::larkspur();
     let rocksdb = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
-    let child = place.start(&[&["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2500"][..], &rocksdb].concat());
+    let child = place.start(&[&["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=2500", "--set", FOLLOW][..], &rocksdb].concat());
     place.wait_until("some of the alerts are there", || place.visible("out/alerts").len() > 1_500);
     assert!(place.command(&["savepoint", "create", "job.yaml", "plain"]).status().unwrap().success());
     let rescale = place.command(&["rescale", "job.yaml", "--parallelism", "3", "--savepoint", "between"]).output().unwrap();

@@ -6,7 +6,7 @@ use std::path::Path;
 use tidemill_tests::cli::Workplace;
 
 use super::folder::{Checkpoints, newest};
-use super::{CHECKPOINTS, ROCKSDB, killed};
+use super::{CHECKPOINTS, ROCKSDB, SLOW, killed};
 
 /// The bytes with something wrong: flipped bits at the begin, in the middle and at the end, and ends that are missing or too many.
 fn damaged(whole: &[u8]) -> Vec<Vec<u8>> {
@@ -90,8 +90,7 @@ fn refused_manifest(place: &Workplace, path: &Path, commands: &[&[&str]]) {
 #[test]
 fn every_file_of_a_savepoint_is_refused_by_name() {
     let place = Workplace::larkspur();
-    let slow = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=10000"];
-    let mut child = place.start(&[&slow[..], &ROCKSDB].concat());
+    let mut child = place.start(&[&SLOW[..], &ROCKSDB].concat());
     place.wait_until("some alerts are there", || place.visible("out/alerts").len() > 1_000);
     let created = place.command(&["savepoint", "create", "job.yaml", "sp"]).output().unwrap();
     assert!(created.status.success(), "{created:?}");

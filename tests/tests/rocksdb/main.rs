@@ -11,24 +11,25 @@ mod kills;
 
 use std::fs;
 
-use tidemill_tests::cli::{PATIENCE, Workplace};
+use tidemill_tests::cli::{FOLLOW, Workplace};
 
 use self::folder::{Checkpoints, newest};
 
 const CHECKPOINTS: &str = "tidemill-data/stock-out/checkpoints";
 const ROCKSDB: [&str; 4] = ["--set", "state.backend=rocksdb", "--set", "state.memory=8MiB"];
 
+/// Lets the job take some seconds for what it is given of the day, and then wait for more.
+const SLOW: [&str; 6] = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=8000", "--set", FOLLOW];
+
 /// A job that was killed after some checkpoints of its day.
-#[expect(clippy::disallowed_methods, reason = "a limit for a test that hangs")]
 fn killed() -> Workplace {
     let place = Workplace::larkspur();
-    let slow = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=10000"];
-    let mut child = place.start(&[&slow[..], &ROCKSDB].concat());
-    let begin = std::time::Instant::now();
-    let third = |name: &String| name.strip_prefix("chk-").and_then(|id| id.parse::<u64>().ok()).is_some_and(|id| id > 3);
-    while !place.names(CHECKPOINTS).iter().any(third) {
-        assert!(child.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE, "the job did not get to its third checkpoint");
-    }
+    let mut child = place.start(&[&SLOW[..], &ROCKSDB].concat());
+    let third = |name: &String| folder::id(name).is_some_and(|id| id > 3);
+    place.wait_until("the job gets to its third checkpoint", || {
+        assert!(child.try_wait().unwrap().is_none(), "the job ended by itself");
+        place.names(CHECKPOINTS).iter().any(third)
+    });
     child.kill().unwrap();
     let ended = place.finish(child);
     assert!(!ended.status.success(), "{ended:#?}");
@@ -63,8 +64,8 @@ fn at_the_same_parallelism_files_are_taken_over() {
     let inode = |name: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path(CHECKPOINTS).join(name)).unwrap());
     let inodes: Vec<u64> = shared.iter().map(|name| inode(name)).collect();
     assert!(!shared.is_empty(), "there is no shared file in {before:?}");
-    let stop = ["run", "job.yaml", "--set", "sources.pos-baskets.max_rate=1000", "--set", "checkpoints.interval=1h"];
-    let child = place.start(&[&stop[..], &ROCKSDB].concat());
+    let rare = ["--set", "sources.pos-baskets.max_rate=1000", "--set", FOLLOW, "--set", "checkpoints.interval=1h"];
+    let child = place.start(&[&["run", "job.yaml"], &rare[..], &ROCKSDB].concat());
     place.wait_until("the job runs", || fs::read_to_string(place.path("stderr.log")).unwrap().contains("resumed from"));
     tidemill_tests::cli::signal(&child, "-INT");
     place.finish(child).expect(0, &["stopped at checkpoint"]);
@@ -90,7 +91,7 @@ fn c8_a_checkpoint_started_from_may_be_deleted_after_the_next() {
     let place = killed();
     let saved = format!("{CHECKPOINTS}/{}", newest(&place));
     let there = ["run", "job.yaml", "--data-dir", "other"];
-    let slowly = ["--set", "sources.pos-baskets.max_rate=10000", "--from", &saved, "--new-incarnation"];
+    let slowly = [&SLOW[2..], &["--from", &saved, "--new-incarnation"]].concat();
     let mut child = place.start(&[&there[..], &slowly, &ROCKSDB].concat());
     let id = |name: &str| name.rsplit_once('-').and_then(|(_, id)| id.parse::<u64>().ok());
     let is_next = |name: &String| id(name) > id(&saved) && place.path("other/checkpoints").join(name).join("manifest.json").exists();

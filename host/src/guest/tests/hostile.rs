@@ -46,7 +46,9 @@ fn the_panic_text_of_a_guest_is_in_the_failure() {
 
 #[test]
 fn a_loop_ends_at_the_deadline() {
-    let (mut call, mut detector) = (Call::new(), open(&elements("(loop $again (br $again)) unreachable")));
+    let component = engine().load("hand.wasm", &elements("(loop $again (br $again)) unreachable").build(), None).unwrap();
+    let factory = GuestFactory::new(component, Limits { deadline: Limits::MIN_DEADLINE, ..LIMITS }).unwrap();
+    let (mut call, mut detector) = (Call::new(), factory.open(&[]).unwrap());
     let Err(Failure::Deadline(text)) = call.elements(&mut *detector) else { panic!("no deadline") };
     assert!(text.starts_with("the call took longer than 1 s"), "{text}");
     assert_eq!(call.reads.slots.len(), 1);
