@@ -2,6 +2,7 @@
 # Rules that no lint checks: files stay readable, the engine stays pure, nothing is left unfinished.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+git rev-parse --git-dir >/dev/null 2>&1 || { echo "tidy: SKIPPED: this is no git clone, or another user's"; exit 0; }
 bad=0
 complain() { echo "tidy: $*" >&2; bad=1; }
 

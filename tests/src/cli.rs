@@ -96,6 +96,19 @@ impl Default for Workplace {
     }
 }
 
+/// Processes that a test has left running in the folder, since it failed, end with it: a job that follows its input would run for ever.
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        let Ok(folder) = self.dir.path().canonicalize() else { return };
+        for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let is_ours = fs::read_link(process.path().join("cwd")).is_ok_and(|path| path.starts_with(&folder));
+            if is_ours {
+                _ = Command::new("kill").arg("-KILL").arg(process.file_name()).status();
+            }
+        }
+    }
+}
+
 impl Workplace {
     /// An empty folder.
     ///
