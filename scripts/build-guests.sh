@@ -45,7 +45,13 @@ add_target() {
   timeout "${RUSTUP_SECONDS:-60}" rustup target add "$target" >/dev/null 2>&1 && has_std || { say "rustup could not add it"; return 1; }
 }
 
-debian_ready() { [[ -x /usr/bin/rustc && -f /usr/lib/rustlib/src/rust/library/Cargo.lock ]]; }
+# The rust-version of the SDK: an older compiler is of no use.
+needs=1.95
+debian_version() { /usr/bin/rustc --version | cut -d' ' -f2; }
+debian_ready() {
+  [[ -x /usr/bin/rustc && -f /usr/lib/rustlib/src/rust/library/Cargo.lock ]] &&
+    [[ $(printf '%s\n' "$needs" "$(debian_version)" | sort -V | head -1) == "$needs" ]]
+}
 
 install_debian() {
   command -v apt-get >/dev/null || { say "no $target standard library: run 'rustup target add $target'"; exit 1; }
@@ -54,7 +60,10 @@ install_debian() {
   say "installing Debian's rustc-web and rust-web-src"
   "${sudo[@]}" apt-get update -qq
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends rustc-web rust-web-src >/dev/null
-  debian_ready || { say "the Debian packages brought no /usr/bin/rustc with sources"; exit 1; }
+  debian_ready && return
+  [[ ! -x /usr/bin/rustc ]] || say "Debian's rustc is $(debian_version), and the SDK needs $needs: run 'rustup target add $target' where rustup has a network"
+  [[ -x /usr/bin/rustc ]] || say "the Debian packages brought no /usr/bin/rustc with sources"
+  exit 1
 }
 
 # A linker for Wasm: rustup's own, else one of Debian's.
