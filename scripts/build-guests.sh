@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the guests to WebAssembly on any machine that has cargo.
 #
-#   scripts/build-guests.sh [--out DIR] [--profile NAME] [--toolchain auto|installed|debian] [--locked] [DIR...]
+#   scripts/build-guests.sh [--out DIR] [--profile NAME] [--toolchain auto|installed|debian] [--locked] [--list] [DIR...]
 #   tidemill build          (the program has a copy of this script, and runs it with `bash -c`)
 #
 # DIR is a cargo workspace or crate; by default the repository's guests. Writes OUT/<crate>.wasm for every cdylib in it (by default to
 # target/guests of the repository): core modules that carry their `component-type` section. Tidemill takes them as they are and makes the
-# components itself, so nothing else is needed. CARGO_TARGET_DIR says where to build.
+# components itself, so nothing else is needed. CARGO_TARGET_DIR says where to build. --list prints the path of each file, a line each.
 #
 # The standard library for wasm32-unknown-unknown comes from the first of these that works:
 #   1. the active toolchain has it already
@@ -17,13 +17,14 @@ set -euo pipefail
 target=wasm32-unknown-unknown
 me=$(basename "$0" .sh)
 root=$(cd "$(dirname "${BASH_SOURCE[0]:-./.}")/.." && pwd)
-out=$root/target/guests profile=release toolchain=auto locked=() dirs=()
+out=$root/target/guests profile=release toolchain=auto list=no locked=() dirs=()
 while (($#)); do
   case $1 in
     --out) out=$2; shift 2 ;;
     --profile) profile=$2; shift 2 ;;
     --toolchain) toolchain=$2; shift 2 ;;
     --locked) locked=(--locked); shift ;;
+    --list) list=yes; shift ;;
     -*) echo "$me: unknown option $1" >&2; exit 2 ;;
     *) dirs+=("$1"); shift ;;
   esac
@@ -102,12 +103,13 @@ out=$(cd "$out" && pwd) target_dir=$(cd "$target_dir" && pwd)
 for dir in "${dirs[@]}"; do
   # The files that the cdylibs became, by cargo's own word (its messages are one JSON object a line).
   messages=$(cd "$dir" && CARGO_TARGET_DIR=$target_dir cargo "${args[@]}" --message-format=json-render-diagnostics)
-  built=$(grep -o '"[^"]*\.wasm"' <<<"$messages" | tr -d '"' | sort -u) || { say "$dir has no crate that builds to a .wasm (is one a cdylib?)"; exit 1; }
+  built=$(grep -o '"[^"]*\.wasm"' <<<"$messages" | tr -d '"' | sort -u) || { say "$dir has no crate that builds to a .wasm: a detector's Cargo.toml has [lib] crate-type = [\"cdylib\", \"rlib\"]"; exit 1; }
   while IFS= read -r file; do
     name=${file##*/}
-    grep -qa component-type "$file" || { say "$name has no component-type section: it was stripped, or the crate exports no detector"; exit 1; }
+    grep -qa component-type "$file" || { say "$name has no component-type section: export a detector with tidemill_sdk::export!(YourDetector), and keep custom sections when stripping it"; exit 1; }
     # Whole or not at all, and untouched if nothing changed.
     cmp -s "$file" "$out/$name" || { cp "$file" "$out/$name.part" && mv "$out/$name.part" "$out/$name"; }
     say "$out/$name, $(wc -c <"$out/$name") bytes"
+    [[ $list == no ]] || echo "$out/$name"
   done <<<"$built"
 done

@@ -4,7 +4,7 @@ pub mod answers;
 pub mod bench;
 pub mod cli;
 pub mod model;
-pub mod native;
+pub use tidemill_sdk::testing::native;
 pub mod program;
 pub mod sim;
 pub mod sim_disk;

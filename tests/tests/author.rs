@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -76,35 +77,107 @@ fn from_nothing_to_a_tested_running_detector() {
     assert!(succeed(&folder, &["run", "job.yaml"]).contains("has finished"));
 
     the_readme_is_true(&workplace);
+    what_no_job_can_run_does_not_pass_as_built(&folder);
+    a_crate_of_before_is_checked_for_overflow(&folder);
     a_crate_that_does_not_compile_is_shown_cargos_words(&folder);
 }
 
-/// The README's example, in the place of the template's detector, finds what it says.
+/// A fenced block of the README.
+struct Block<'a> {
+    /// What follows the fence.
+    language: &'a str,
+    /// The file that the line before names, if it names one at its end.
+    file: Option<&'a str>,
+    text: &'a str,
+}
+
+fn blocks(section: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut parts = section.split("```");
+    let mut before = parts.next().unwrap();
+    while let (Some(block), Some(after)) = (parts.next(), parts.next()) {
+        let (language, text) = block.split_once('\n').unwrap();
+        let said = before.trim_end();
+        let file = said.strip_suffix(':').and_then(|said| said.split('`').nth_back(1)).filter(|_| language != "sh" && language != "text");
+        blocks.push(Block { language, file, text });
+        before = after;
+    }
+    blocks
+}
+
+/// The README's section on detectors does what it says, block by block: commands are run, files are written, output is compared.
 fn the_readme_is_true(workplace: &Path) {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let (_, section) = readme.split_once("\n## Your own detector\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
-    let (_, code) = section.split_once("```rust\n").unwrap();
-    let (code, rest) = code.split_once("```").unwrap();
-    let (_, spec) = rest.split_once("`job.yaml`:\n\n").unwrap();
-    let spec: String =
-        spec.lines().take_while(|line| line.is_empty() || line.starts_with("    ")).map(|line| format!("{line}\n")).collect();
+    // The program as the commands name it. A build uses the fallback where the active toolchain cannot.
+    let programs = workplace.join("bin");
+    fs::create_dir_all(&programs).unwrap();
+    let program = tidemill().display().to_string();
+    let shim = format!(
+        "#!/bin/bash\nif [[ $1 == build ]]; then '{program}' \"$@\" || exec '{program}' \"$@\" --toolchain auto; else exec '{program}' \"$@\"; fi\n"
+    );
+    fs::write(programs.join("tidemill"), shim).unwrap();
+    fs::set_permissions(programs.join("tidemill"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
 
-    succeed(workplace, &["new", "big-orders"]);
-    let folder = workplace.join("big-orders");
-    fs::write(folder.join("src/lib.rs"), code).unwrap();
-    fs::write(
-        folder.join("job.yaml"),
-        spec.lines().map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect::<String>(),
-    )
-    .unwrap();
-    let order = |customer: &str, amount: i64, ts: i64| format!("{}\n", json!({ "customer": customer, "amount": amount, "ts": ts }));
-    let orders: String =
-        [order("ada", 700, 1), order("ada", 501, 2), order("bob", 900, 3), order("ada", 500, 4), order("ada", 502, 5)].concat();
-    fs::write(folder.join("data/orders-1.jsonl"), orders).unwrap();
-    build(&folder);
-    succeed(&folder, &["run", "job.yaml"]);
+    let (mut folder, mut said, mut files, mut unknown) = (workplace.to_owned(), String::new(), Vec::new(), Vec::new());
+    for Block { language, file, text } in blocks(section) {
+        match (language, file) {
+            ("sh", None) => {
+                let (code, output) = run_in(&folder, Command::new("bash").args(["-euo", "pipefail", "-c", text]).env("PATH", &path));
+                assert_eq!(code, 0, "{text}: {output}");
+                folder = workplace.join("big-orders");
+                said = output;
+            }
+            ("text", None) => text.lines().for_each(|line| assert!(said.contains(line), "{line} is not in: {said}")),
+            (_, Some(file)) => {
+                fs::write(folder.join(file), text).unwrap();
+                files.push(file);
+            }
+            (language, None) => unknown.push(language),
+        }
+    }
+    assert!(unknown.is_empty(), "blocks of which it is not said what they are for: {unknown:?}");
+    assert_eq!(files, ["src/lib.rs", "data/orders-1.jsonl", "cases/orders.case.yaml", "job.yaml"]);
     assert_eq!(rows(&folder.join("out/alerts")), [json!({ "customer": "ada", "big_orders": 3 })]);
+}
+
+fn what_no_job_can_run_does_not_pass_as_built(folder: &Path) {
+    let code = fs::read_to_string(folder.join("src/lib.rs")).unwrap();
+    let export = "tidemill_sdk::export!(OpenDoors);";
+    assert!(code.contains(export));
+    let foreign = "#[link(wasm_import_module = \"__wbindgen_placeholder__\")]\nunsafe extern \"C\" { fn __wbindgen_describe(of: u32); }\n\
+                   pub fn describe() { unsafe { __wbindgen_describe(1) } }\n";
+    let called = code.replace("let open_since =", "describe(); let open_since =") + foreign;
+    for (code, problem) in [(code.replace(export, ""), "export"), (called, "__wbindgen_placeholder__.__wbindgen_describe")] {
+        fs::write(folder.join("src/lib.rs"), code).unwrap();
+        let (code, text) = run_in(folder, Command::new(tidemill()).args(["build", "--toolchain", "auto"]));
+        assert!(
+            code == 1 && text.contains("building .: no job can run it: component open_doors.wasm") && text.contains(problem),
+            "{code}: {text}"
+        );
+    }
+    fs::write(folder.join("src/lib.rs"), code).unwrap();
+}
+
+/// Earlier manifests did not say what happens to a sum that is too large.
+fn a_crate_of_before_is_checked_for_overflow(folder: &Path) {
+    let edit = |file: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(folder.join(file)).unwrap();
+        assert!(text.contains(from), "{file} has no {from}");
+        fs::write(folder.join(file), text.replace(from, to)).unwrap();
+    };
+    edit("Cargo.toml", "overflow-checks = true", "");
+    edit(
+        "src/lib.rs",
+        "let open_since =",
+        "let sum = i64::MAX + event.ts; ctx.log(tidemill_sdk::Level::Info, &sum.to_string()); let open_since =",
+    );
+    let case = "component: open_doors\nkey_by: [door]\nsteps:\n  - element: { ts: 1, value: { door: a, open: true, ts: 1 } }\n  - expect_error: add with overflow\n";
+    fs::write(folder.join("cases/door.case.yaml"), case).unwrap();
+    build(folder);
+    assert!(succeed(folder, &["test"]).contains("1 passed, 0 failed"));
 }
 
 fn a_crate_that_does_not_compile_is_shown_cargos_words(folder: &Path) {
@@ -119,13 +192,43 @@ fn a_crate_that_does_not_compile_is_shown_cargos_words(folder: &Path) {
 #[test]
 fn what_cannot_be_made_is_refused_and_nothing_is_written() {
     let place = Workplace::new();
-    place.run(&["new", "Big Orders"]).expect(2, &["`Big Orders` cannot be the name of a detector: it must begin with a lower-case letter"]);
+    for (name, why) in [
+        ("Big Orders", "it must begin with a lower-case letter from a to z"),
+        ("match", "Rust or cargo has another use for this word"),
+        ("tidemill-core", "Rust or cargo has another use for this word"),
+        ("my.doors", "it has a `.`"),
+        (".", "it must begin"),
+    ] {
+        place.run(&["new", name]).expect(2, &[&format!("`{name}` cannot be the name of a detector: {why}")]);
+        assert!(name == "." || !place.path(name).exists());
+    }
     place.run(&["new", "doors", "--sdk", "nowhere"]).expect(2, &["finding the SDK: nowhere is not the folder `sdk`", "--sdk"]);
-    assert!(!place.path("doors").exists() && !place.path("Big Orders").exists());
+    assert!(!place.path("doors").exists());
 
     place.write("doors/mine.txt", "mine");
-    place.run(&["new", "doors"]).expect(2, &["making the crate doors: the folder exists"]);
+    place.run(&["new", "doors"]).expect(2, &["making the crate doors: it exists; take another name"]);
     assert_eq!(place.names("doors"), ["mine.txt"]);
+    place.write("file", "mine");
+    place.run(&["new", "file"]).expect(2, &["making the crate file: it exists"]);
+    place.run(&["new", "file/doors"]).expect(2, &["making the crate file/doors: "]);
+}
+
+#[test]
+fn a_crate_can_be_made_in_odd_places() {
+    let place = Workplace::new();
+    let said = place.run(&["new", "my folder/doors"]);
+    said.expect(0, &[]);
+    assert!(said.stdout.contains("    cd 'my folder/doors'\n"), "{}", said.stdout);
+    place.write("work/Cargo.toml", "[workspace]\nmembers = [\"*\"]\n");
+    let said = place.run(&["new", "work/alert"]);
+    said.expect(0, &[]);
+    assert!(
+        said.stdout.contains("a workspace of its own, inside the one of ") && said.stdout.contains("work/Cargo.toml"),
+        "{}",
+        said.stdout
+    );
+    let code = fs::read_to_string(place.path("work/alert/src/lib.rs")).unwrap();
+    assert!(code.contains("pub struct AlertFunction {") && code.contains("export!(AlertFunction)"), "{code}");
 }
 
 #[test]

@@ -23,6 +23,54 @@ const FILES: [(&str, &str); 7] = [
 /// Names that cargo refuses for a library, or that a dependency of it has.
 const TAKEN: [&str; 10] = ["alloc", "build", "core", "deps", "examples", "incremental", "proc-macro", "serde", "std", "test"];
 
+/// Names that the code of a new crate has for something else, or that Rust's prelude has.
+const IN_USE: &[&str] = &[
+    "Alert",
+    "Box",
+    "Clone",
+    "Context",
+    "Copy",
+    "Debug",
+    "Default",
+    "Deserialize",
+    "Detector",
+    "Drop",
+    "Duration",
+    "Eq",
+    "Err",
+    "Event",
+    "Failure",
+    "Fn",
+    "From",
+    "Harness",
+    "Hash",
+    "Into",
+    "Iterator",
+    "KeyedProcessFunction",
+    "None",
+    "Ok",
+    "Option",
+    "Ord",
+    "Parameters",
+    "PartialEq",
+    "Result",
+    "Schema",
+    "Self",
+    "Send",
+    "Serialize",
+    "Settings",
+    "Some",
+    "String",
+    "Sync",
+    "Timer",
+    "ToString",
+    "ValueState",
+    "Vec",
+];
+
+/// The source and the sink of the new job: no operator of it may have one of these names.
+const UIDS: [&str; 2] = ["events", "alerts"];
+
 /// Words that no library may be called.
 const KEYWORDS: &str = " abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if impl in let \
 loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe unsized use virtual where \
@@ -45,16 +93,28 @@ pub(super) fn new(options: &Options) -> Result<()> {
     let path = &options.path;
     let name = Name::of(path)?;
     let sdk = find_sdk(options.sdk.as_deref())?;
-    write(path, &name, &sdk).map_err(|error| Error::config(format!("making the crate {}", path.display())).caused_by(error))?;
+    let failed = |error| Error::config(format!("making the crate {}", path.display())).caused_by(error);
+    make_folder(path).map_err(failed)?;
+    write(path, &name, &sdk).map_err(|error| {
+        // Half a crate would only be in the way of the next attempt.
+        let _ = fs::remove_dir_all(path);
+        failed(error)
+    })?;
     let Name { kebab, snake, .. } = &name;
+    let note = surrounding_workspace(path).map_or_else(String::new, |manifest| {
+        format!(
+            "\nIt is a workspace of its own, inside the one of {}. If that one's members match it, cargo finds two: exclude it there.\n",
+            manifest.display()
+        )
+    });
     print(&format!(
         "{kebab}: a detector with a unit test, a case and a job. Next:\n\n\
          \x20   cd {}\n\
          \x20   cargo test               # the unit test, natively\n\
          \x20   tidemill build           # writes target/guests/{snake}.wasm\n\
          \x20   tidemill test            # the case, on the component\n\
-         \x20   tidemill run job.yaml    # reads data/*.jsonl, writes out/alerts\n",
-        path.display()
+         \x20   tidemill run job.yaml    # reads data/*.jsonl, writes out/alerts\n{note}",
+        for_shell(path)
     ));
     Ok(())
 }
@@ -68,7 +128,7 @@ struct Name {
 
 impl Name {
     fn of(path: &Path) -> Result<Self> {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let refuse =
             |why: &str| Err(Error::config(format!("`{name}` cannot be the name of a detector: {why}; take one such as `my-detector`")));
         if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
@@ -78,15 +138,22 @@ impl Name {
             return refuse(&format!("it has a `{}`, and only a to z, 0 to 9, `-` and `_` are allowed", bad.escape_debug()));
         }
         let kebab = name.replace('_', "-");
-        if TAKEN.contains(&kebab.as_str()) || kebab.starts_with("tidemill-sdk") || KEYWORDS.contains(&format!(" {kebab} ")) {
+        if TAKEN.contains(&kebab.as_str()) || kebab.starts_with("tidemill") || KEYWORDS.contains(&format!(" {kebab} ")) {
             return refuse("Rust or cargo has another use for this word");
         }
-        let camel = kebab.split('-').flat_map(capitalized).collect();
+        let mut camel: String = kebab.split('-').flat_map(capitalized).collect();
+        if IN_USE.contains(&camel.as_str()) {
+            camel.push_str("Function");
+        }
         Ok(Self { snake: kebab.replace('-', "_"), kebab: name, camel })
     }
 
     /// Puts the name in the place of the template's.
     fn fill(&self, text: &str) -> String {
+        let uid = if UIDS.contains(&self.kebab.as_str()) { format!("{}-detector", self.kebab) } else { self.kebab.clone() };
+        let text = ["uid: ", "input: "]
+            .iter()
+            .fold(text.to_owned(), |text, field| text.replace(&format!("{field}my-detector"), &format!("{field}{uid}")));
         text.replace("my-detector", &self.kebab).replace("my_detector", &self.snake).replace("MyDetector", &self.camel)
     }
 }
@@ -110,15 +177,33 @@ fn find_sdk(given: Option<&Path>) -> Result<PathBuf> {
     fs::canonicalize(path).map_err(|error| Error::config(format!("finding the SDK in {}", path.display())).caused_by(error))
 }
 
-fn write(path: &Path, name: &Name, sdk: &Path) -> io::Result<()> {
+fn make_folder(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
     fs::create_dir(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => io::Error::new(error.kind(), "the folder exists; take another name, or remove it"),
+        ErrorKind::AlreadyExists => io::Error::new(error.kind(), "it exists; take another name, or remove it"),
         _ => error,
-    })?;
-    let sdk_text = sdk.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
+    })
+}
+
+/// The manifest of the workspace that a folder is in, if it is in one.
+fn surrounding_workspace(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let mut manifests = path.ancestors().skip(1).map(|folder| folder.join("Cargo.toml"));
+    manifests.find(|manifest| fs::read_to_string(manifest).is_ok_and(|text| text.lines().any(|line| line.trim() == "[workspace]")))
+}
+
+/// A path as it is typed in a shell.
+fn for_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@".contains(letter);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+fn write(path: &Path, name: &Name, sdk: &Path) -> io::Result<()> {
+    let sdk_text = sdk.to_str().ok_or_else(|| io::Error::other(format!("the path of the SDK, {}, is not UTF-8", sdk.display())))?;
+    let sdk_text = sdk_text.replace('\\', "\\\\").replace('"', "\\\"");
     for (file, text) in FILES {
         let file = path.join(file);
         if let Some(folder) = file.parent() {
@@ -147,6 +232,23 @@ mod tests {
         assert_eq!(spellings("a/open-doors").unwrap(), ["open-doors", "open_doors", "OpenDoors"]);
         assert_eq!(spellings("open_doors2").unwrap(), ["open_doors2", "open_doors2", "OpenDoors2"]);
         assert_eq!(spellings("x--y-").unwrap(), ["x--y-", "x__y_", "XY"]);
+        assert_eq!(spellings("doors/").unwrap()[0], "doors");
+    }
+
+    #[test]
+    fn names_that_the_code_or_the_job_uses_already_give_way() {
+        assert_eq!(spellings("alert").unwrap(), ["alert", "alert", "AlertFunction"]);
+        assert_eq!(spellings("detector").unwrap()[2], "DetectorFunction");
+        let (events, doors) = (Name::of(Path::new("events")).unwrap(), Name::of(Path::new("doors")).unwrap());
+        let job = include_str!("template/job.yaml");
+        assert!(events.fill(job).contains("- uid: events-detector\n") && events.fill(job).contains("input: events-detector,"));
+        assert!(doors.fill(job).contains("- uid: doors\n") && doors.fill(job).contains("name: doors\n"));
+    }
+
+    #[test]
+    fn paths_are_shown_as_a_shell_takes_them() {
+        assert_eq!(for_shell(Path::new("a/my-doors")), "a/my-doors");
+        assert_eq!(for_shell(Path::new("my folder/it's")), "'my folder/it'\\''s'");
     }
 
     #[test]
@@ -164,6 +266,8 @@ mod tests {
             ("proc_macro", "another use for this word"),
             ("serde", "another use for this word"),
             ("tidemill-sdk", "another use for this word"),
+            ("tidemill_core", "another use for this word"),
+            ("my.doors", "it has a `.`"),
         ] {
             let message = spellings(name).unwrap_err();
             assert!(message.contains(why) && message.ends_with("take one such as `my-detector`"), "{name}: {message}");

@@ -38,7 +38,8 @@ impl Default for Settings {
     }
 }
 
-/// The detector; keyed by door.
+/// The detector; keyed by door. What it must remember is a state. If it loops over a map of its own, that is a `BTreeMap`: the order of a
+/// `HashMap` is another one each time.
 #[derive(Detector)]
 #[detector(version = "1")]
 pub struct MyDetector {

@@ -26,6 +26,7 @@ fn case(case: &CaseReport) -> Value {
         "name": case.name,
         "status": status,
         "problems": case.unreadable.as_deref().map(|problems| problems.lines().collect::<Vec<_>>()).unwrap_or_default(),
+        "hint": case.hint(),
         "runs": case.runs.iter().map(run).collect::<Value>(),
     })
 }

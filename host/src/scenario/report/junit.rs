@@ -39,6 +39,9 @@ fn write_case(out: &mut String, case: &CaseReport) {
 
 fn body(case: &CaseReport, failure: &Failure) -> String {
     let mut text = format!("{}:{}:{}\n", case.file, failure.line, failure.column);
+    if let Some(hint) = case.hint() {
+        let _ = writeln!(text, "hint: {hint}");
+    }
     for row in &failure.rows {
         let (expected, actual) = (row.expected.as_deref().unwrap_or("-"), row.actual.as_deref().unwrap_or("-"));
         let _ = writeln!(text, "{} expected {expected}, actual {actual}", if row.same { "same:" } else { "different:" });

@@ -8,6 +8,10 @@ use super::compare::Row;
 use crate::spec::case::{Case, Step, line_of};
 use crate::spec::error::Place;
 
+const BATCHES_DIFFER: &str = "what comes of the records depends on the batch size, so the component remembers something that is no state, \
+or goes by an order that is not fixed: look for loops over a HashMap or HashSet (take BTreeMap or BTreeSet), a static, a thread_local, a field \
+marked #[detector(skip)]";
+
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
@@ -121,6 +125,12 @@ impl CaseReport {
         }
     }
 
+    /// What to look for in the component, if what it does depends on where batches end.
+    fn hint(&self) -> Option<&'static str> {
+        let differ = |run: &RunReport| self.runs.iter().any(|other| other.backend == run.backend && other.failure != run.failure);
+        (self.status() == Status::Failed && self.runs.iter().any(differ)).then_some(BATCHES_DIFFER)
+    }
+
     /// The failures, each with the runs in which it is the same.
     fn failures(&self) -> Vec<(&Failure, Vec<&RunReport>)> {
         let mut grouped: Vec<(&Failure, Vec<&RunReport>)> = Vec::new();
@@ -162,5 +172,37 @@ impl Report {
             Format::Json => json::render(self),
             Format::Junit => junit::render(self),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CaseReport, Failure, Format, Report, RunReport};
+
+    fn failure(message: &str) -> Failure {
+        let (message, rows) = (message.to_owned(), Vec::new());
+        Failure { step: Some(1), action: "expect", line: 1, column: 1, message, rows, unfit: false }
+    }
+
+    /// The hint of a case whose runs at batches of 1 and 3 failed so, on two backends.
+    fn hint(one: Option<Failure>, three: Option<Failure>) -> Option<&'static str> {
+        let run = |backend, (batch_rows, failure): (usize, &Option<Failure>)| RunReport { backend, batch_rows, failure: failure.clone() };
+        let runs = ["memory", "rocksdb"].into_iter().flat_map(|backend| [(1, &one), (3, &three)].map(|result| run(backend, result)));
+        let case = CaseReport { file: "a.case.yaml".to_owned(), name: "a".to_owned(), runs: runs.collect(), unreadable: None };
+        let hint = case.hint();
+        let report = Report { cases: vec![case] };
+        for format in [Format::Text, Format::Json, Format::Junit] {
+            assert_eq!(report.render(format).contains("HashMap"), hint.is_some(), "{format:?}");
+        }
+        hint
+    }
+
+    #[test]
+    fn results_that_differ_by_batch_size_are_hinted_at() {
+        assert_eq!(hint(None, None), None);
+        assert_eq!(hint(Some(failure("a")), Some(failure("a"))), None, "the same at every batch size");
+        assert!(hint(Some(failure("a")), Some(failure("b"))).is_some());
+        assert!(hint(None, Some(failure("b"))).is_some());
+        assert_eq!(hint(None, Some(Failure { unfit: true, ..failure("b") })), None, "the case does not fit its component");
     }
 }

@@ -19,6 +19,9 @@ pub(super) fn render(report: &Report) -> String {
         for (failure, runs) in case.failures() {
             write_failure(&mut out, case, failure, &runs);
         }
+        if let Some(hint) = case.hint() {
+            let _ = writeln!(out, "  hint: {hint}\n");
+        }
     }
     let (passed, failed, unreadable) = (report.count(Status::Passed), report.count(Status::Failed), report.count(Status::Unreadable));
     let _ = write!(out, "{passed} passed, {failed} failed");
