@@ -155,6 +155,11 @@ impl Host for Imports {
     }
 }
 
+/// Writes a line to the job's log.
+pub(crate) fn log(level: Level, text: std::fmt::Arguments<'_>) {
+    Imports.log(level, &text.to_string());
+}
+
 fn batch<'a>(context: &'a Context, values: &'a [batch::Cells<'a>], entries: &'a [batch::Entries<'a>]) -> batch::Batch<'a> {
     let (watermark, processing_time) = (context.watermark, context.processing_time);
     batch::Batch { watermark, processing_time, keys: blobs(&context.keys), values, entries }

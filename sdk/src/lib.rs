@@ -24,6 +24,7 @@ pub mod host;
 pub mod ordered;
 pub mod output;
 pub mod parameters;
+pub mod print;
 pub mod runner;
 pub mod schema;
 pub mod state;

@@ -12,7 +12,6 @@ use fastrand::Rng;
 use tidemill::guest::GuestEngine;
 use tidemill::runtime::job::Job;
 use tidemill::runtime::recovery::{Missing, restore};
-use tidemill::scenario::metrics;
 use tidemill::spec::{self, Text, case};
 use tidemill::store::CheckpointStore;
 use tidemill_core::Timestamp;
@@ -123,7 +122,7 @@ fn damaged_specs_and_cases_are_read_or_refused_by_name() {
     let job = fs::read(base.join("job.yaml")).unwrap();
     let case = fs::read(root().join("tests/conformance/more/dead-letters.case.yaml")).unwrap();
     let find = |name: &str| Ok(PathBuf::from(format!("/built/{name}.wasm")));
-    let context = case::Context { component: &find, metrics: &metrics::names() };
+    let context = case::Context { component: &find };
     let mut counts = [0; 4];
     for seed in seeds(6_000) {
         let rng = &mut Rng::with_seed(seed);

@@ -193,7 +193,7 @@ fn a_record_that_always_fails_stops_the_job_with_its_place() {
     let place = Workplace::picky("");
     place.write("in/a.jsonl", records(&["pass", "bad", "pass"]));
     let ended = place.run(&["run", "job.yaml"]);
-    ended.expect(1, &["3 times", "in/a.jsonl:32", "this record asked for it", "operator picky"]);
+    ended.expect(1, &["3 times", "in/a.jsonl byte 32", "this record asked for it", "operator picky"]);
     place.write("in/b.jsonl", records(&["fatal"]));
     place.run(&["run", "job.yaml", "--fresh", "--set", "operators.picky.on_error=dead-letter"]).expect(1, &["asked for the end"]);
 }

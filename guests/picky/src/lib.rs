@@ -1,7 +1,7 @@
 //! Misbehaves when a record tells it to: for tests of error policies and limits.
 
 use serde::{Deserialize, Serialize};
-use tidemill_sdk::{Context, Detector, Failure, KeyedProcessFunction, Level, Parameters, Schema, Timer};
+use tidemill_sdk::{Context, Detector, Failure, KeyedProcessFunction, Level, Parameters, Schema, Timer, dbg, eprintln, println};
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Schema)]
@@ -10,7 +10,7 @@ pub struct Record<'a> {
     pub id: i64,
     /// When it happened.
     pub ts: i64,
-    /// What to do: `pass`, `bad`, `fatal`, `trap`, `loop`, `recurse`, `allocate` or `timer`, which does it when a timer fires.
+    /// What to do: `pass`, `bad`, `fatal`, `trap`, `loop`, `recurse`, `allocate`, `say` or `timer`, which does it when a timer fires.
     pub act: &'a str,
 }
 
@@ -46,6 +46,12 @@ impl KeyedProcessFunction for Picky {
         if record.act == "loop" {
             ctx.log(Level::Info, "looping as asked");
         }
+        if record.act == "say" {
+            println!("record {}", record.id);
+            eprintln!("it says so");
+            dbg!(record.ts);
+            ctx.count("said", 1);
+        }
         act(record.act)?;
         ctx.emit(&record.id);
         Ok(())
@@ -58,7 +64,7 @@ impl KeyedProcessFunction for Picky {
 
 fn act(act: &str) -> Result<(), Failure> {
     match act {
-        "" | "pass" => Ok(()),
+        "" | "pass" | "say" => Ok(()),
         "bad" => Err(Failure::bad_record("this record asked for it")),
         "fatal" => Err(Failure::fatal("this record asked for the end")),
         "loop" => loop {

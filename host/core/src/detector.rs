@@ -269,6 +269,8 @@ pub struct Reads {
     pub processing_time: Timestamp,
     /// The one form of keys of keyed states, of broadcast states and of tables.
     pub keys: [OneForm; 3],
+    /// The lines that the detector writes to the log.
+    pub lines: Lines,
 }
 
 impl Reads {
@@ -277,6 +279,41 @@ impl Reads {
     pub fn keys_of(descriptor: &Descriptor) -> [OneForm; 3] {
         let of = |states: &[StateDescriptor]| OneForm::new(states.iter().map(|state| state.entry_key.as_ref()));
         [of(&descriptor.states), of(&descriptor.broadcast_states), OneForm::new(descriptor.tables.iter().map(|table| Some(&table.key)))]
+    }
+}
+
+/// Counts the lines that a detector writes to the log, so that those of rows which are processed again, after a call that failed, are written
+/// once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lines {
+    /// In this call.
+    said: u64,
+    /// So many of the next lines were written before.
+    repeated: u64,
+}
+
+impl Lines {
+    /// Takes in a line. Returns whether it is new.
+    pub fn add(&mut self) -> bool {
+        self.said += 1;
+        let is_new = self.repeated == 0;
+        self.repeated = self.repeated.saturating_sub(1);
+        is_new
+    }
+
+    /// Begins a call.
+    pub(crate) fn begin(&mut self) {
+        self.said = 0;
+    }
+
+    /// The call has failed: its rows come again, and a detector says of them what it has said.
+    pub(crate) fn again(&mut self) {
+        self.repeated += std::mem::take(&mut self.said);
+    }
+
+    /// What comes next has not been processed before.
+    pub(crate) fn settle(&mut self) {
+        self.repeated = 0;
     }
 }
 
@@ -289,6 +326,28 @@ impl Default for Reads {
             tables: Arc::from([]),
             processing_time: Timestamp(0),
             keys: Default::default(),
+            lines: Lines::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lines;
+
+    #[test]
+    fn lines_of_rows_that_come_again_are_not_new() {
+        let mut lines = Lines::default();
+        let call = |lines: &mut Lines, count: u32| {
+            lines.begin();
+            (0..count).filter(|_| lines.add()).count()
+        };
+        assert_eq!(call(&mut lines, 3), 3);
+        lines.again();
+        // Row by row: the third one of them fails again, and is settled.
+        assert_eq!((call(&mut lines, 1), call(&mut lines, 2), call(&mut lines, 1)), (0, 0, 1));
+        lines.again();
+        lines.settle();
+        assert_eq!(call(&mut lines, 2), 2);
     }
 }

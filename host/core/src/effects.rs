@@ -1,6 +1,8 @@
 //! What a call gives back: state writes, timer operations and outputs, as columns. They come from guests, so every number in them is
 //! hostile until [`Effects::check`] has passed.
 
+use std::sync::Arc;
+
 use tidemill_wit::columns::{Blobs, BlobsBuf};
 use tidemill_wit::descriptor::{StateKind, time_domain, timer_op, write_op};
 
@@ -13,7 +15,12 @@ pub struct Effects {
     pub timers: TimerOps,
     /// Output records, in order.
     pub outputs: Outputs,
+    /// What was added to which counters.
+    pub counts: Vec<Count>,
 }
+
+/// A counter's name, and what was added to it.
+pub type Count = (Arc<str>, u64);
 
 /// State writes: at most one per value state and slot, and per map entry; a clear comes before what is put after it.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +72,8 @@ pub struct Shape<'a> {
 impl Effects {
     /// Removes all effects, keeping the capacity.
     pub fn clear(&mut self) {
-        let Self { writes, timers, outputs } = self;
+        let Self { writes, timers, outputs, counts } = self;
+        counts.clear();
         writes.op.clear();
         writes.state.clear();
         writes.slot.clear();

@@ -13,6 +13,8 @@ pub enum Kind {
     Config,
     /// Another process has what is needed. Never retried.
     Busy,
+    /// A record of the input is not what the job takes: the user must mend it, or say what becomes of such records. Never retried.
+    Input,
     /// A component misbehaved: its author must act. Retried from the last checkpoint.
     Guest,
     /// A source or sink failed: retried from the last checkpoint.
@@ -40,6 +42,11 @@ impl Error {
     /// An error of [`Kind::Config`].
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Kind::Config, message)
+    }
+
+    /// An error of [`Kind::Input`].
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(Kind::Input, message)
     }
 
     /// An error of [`Kind::Guest`].

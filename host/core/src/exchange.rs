@@ -317,6 +317,12 @@ impl Outputs {
         }
     }
 
+    /// Whether something reads a lane.
+    #[must_use]
+    pub fn is_read(&self, lane: usize) -> bool {
+        self.lanes.get(lane).is_some_and(|lane| !lane.edges.is_empty())
+    }
+
     /// Whether something waits for room in a queue: then nothing more may be produced.
     pub fn blocked(&mut self) -> bool {
         let senders = self.lanes.iter_mut().flat_map(|lane| &mut lane.edges).flat_map(Edge::senders);

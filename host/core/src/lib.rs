@@ -7,6 +7,7 @@ pub mod time;
 pub mod batch;
 pub mod key_group;
 pub mod rate;
+pub mod sample;
 pub mod schema;
 
 pub mod align;

@@ -21,6 +21,14 @@ pub struct Split {
     pub position: u64,
     /// Whether the split has been read to its end (bounded sources only).
     pub finished: bool,
+    /// How many of the records before the position could not be decoded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub invalid: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "for serde")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Split {
@@ -28,7 +36,7 @@ impl Split {
     #[must_use]
     pub fn new(known: &[Self], name: impl Into<String>) -> Self {
         // Ids are given in order, so the last one is the highest.
-        Self { id: known.last().map_or(0, |last| last.id + 1), name: name.into(), identity: None, position: 0, finished: false }
+        Self { id: known.last().map_or(0, |last| last.id + 1), name: name.into(), identity: None, position: 0, finished: false, invalid: 0 }
     }
 }
 
@@ -49,6 +57,18 @@ pub trait Source: Send + Sync {
 
     /// Whether every split ends. A bounded source is discovered once; an unbounded one again and again.
     fn bounded(&self) -> bool;
+
+    /// What positions count in, such as `byte`, for messages; empty if a bare number is clear.
+    fn unit(&self) -> &'static str {
+        ""
+    }
+
+    /// The number of the line, counted from 1, in which a position of a split lies, for messages; `None` where there are no lines, or
+    /// finding out would take long. Called when something is wrong, not record by record.
+    fn line_of(&self, split: &Split, position: u64) -> Option<u64> {
+        let _ = (split, position);
+        None
+    }
 }
 
 /// Reads one split, record by record, already decoded into the consumer's input type.
@@ -61,6 +81,12 @@ pub trait SplitReader: Send {
 
     /// The position after the last record that `poll` returned, valid or not.
     fn position(&self) -> u64;
+}
+
+/// A position of a split in words: `name unit position`, or `name:position` if positions have no unit.
+#[must_use]
+pub fn place(name: &str, unit: &str, position: u64) -> String {
+    if unit.is_empty() { format!("{name}:{position}") } else { format!("{name} {unit} {position}") }
 }
 
 /// Adds the names that are not known yet, for sources whose splits are told apart by name.
@@ -145,22 +171,32 @@ pub struct InvalidRow {
 /// The names of all sources and splits, for messages: workers look them up only when something is wrong.
 #[derive(Debug, Default)]
 pub struct SplitNames {
-    names: std::sync::Mutex<std::collections::HashMap<(u32, u32), (String, String)>>,
+    names: std::sync::Mutex<std::collections::HashMap<(u32, u32), SplitName>>,
+}
+
+#[derive(Debug)]
+struct SplitName {
+    /// The source's uid.
+    uid: String,
+    name: String,
+    /// What its positions count in.
+    unit: &'static str,
 }
 
 impl SplitNames {
-    /// Adds a split of the source with this index and uid.
-    pub fn add(&self, source: u32, uid: &str, split: &Split) {
+    /// Adds a split of the source with this index and uid, whose positions count in `unit`.
+    pub fn add(&self, source: u32, uid: &str, split: &Split, unit: &'static str) {
         if let Ok(mut names) = self.names.lock() {
-            names.insert((source, split.id), (uid.to_owned(), split.name.clone()));
+            names.insert((source, split.id), SplitName { uid: uid.to_owned(), name: split.name.clone(), unit });
         }
     }
 
-    /// The source's uid and the place, as `name:position`; `None` for records that no source record caused.
+    /// The source's uid and the place, as `name unit position` or, for positions without a unit, `name:position`; `None` for records that
+    /// no source record caused.
     #[must_use]
     pub fn place(&self, origin: crate::batch::Origin) -> Option<(String, String)> {
         let names = self.names.lock().ok()?;
-        let (uid, name) = names.get(&(origin.source, origin.split))?;
-        Some((uid.clone(), format!("{name}:{}", origin.position)))
+        let SplitName { uid, name, unit } = names.get(&(origin.source, origin.split))?;
+        Some((uid.clone(), place(name, unit, origin.position)))
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use clap::{Args, ValueEnum};
 use tidemill_core::{Error, Result};
 
+use super::prints;
 use crate::guest::GuestEngine;
 
 /// What builds the repository's own guests, so that there is one recipe.
@@ -68,6 +69,7 @@ pub(super) fn build(options: &Options) -> Result<()> {
         return Err(Error::guest(format!("{}: it failed, for the reason above{hint}", doing())));
     }
     let built = String::from_utf8_lossy(&output.stdout);
+    prints::warnings(path).iter().for_each(|warning| tracing::warn!("{warning}"));
     check(built.lines().map(Path::new)).map_err(|error| error.while_doing(doing()))
 }
 

@@ -140,11 +140,11 @@ mod tests {
             Record { kind: Kind::Savepoint, outcome: Outcome::Failed, reason: Some("no room".to_owned()), tasks: vec![], ..good.clone() };
         let shown = text(&[good, bad], true);
         assert!(shown.contains("\nfailed: no room\n") && super::shortened(&"ü".repeat(90)) == format!("{}..", "ü".repeat(80)), "{shown}");
-        let expected = " id  kind        began                    outcome    duration  aligned  stopped     size  uploaded  of note\n";
+        let expected = " id  kind        began                     outcome    duration  aligned  stopped     size  uploaded  of note\n";
         assert!(shown.starts_with(expected), "{shown}");
         for row in [
-            " 12  checkpoint  2026-08-15 10:00:00.123  completed   45.0 ms   1.2 ms   0.0 ms  3.0 MiB       9 B\n",
-            " 12  savepoint   2026-08-15 10:00:00.123  failed      45.0 ms   0.0 ms   0.0 ms  3.0 MiB       9 B  no room\n",
+            " 12  checkpoint  2026-08-15T10:00:00.123Z  completed   45.0 ms   1.2 ms   0.0 ms  3.0 MiB       9 B\n",
+            " 12  savepoint   2026-08-15T10:00:00.123Z  failed      45.0 ms   0.0 ms   0.0 ms  3.0 MiB       9 B  no room\n",
             " stock-out        1   1.2 ms   0.0 ms  2.0 KiB\n",
         ] {
             assert!(shown.contains(row), "{row} is missing in\n{shown}");

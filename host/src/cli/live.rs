@@ -3,25 +3,32 @@
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use tidemill_core::Timestamp;
 
 use super::logging::Terminal;
 use super::numbers::{bytes, count, length, rate, time};
 use crate::runtime::Progress;
+use crate::runtime::progress::{OperatorProgress, SourceProgress};
 
 /// How often a line is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// How often there are also lines for each source and operator.
+const PARTS_INTERVAL: Duration = Duration::from_secs(10);
+/// So many counters of an operator are shown.
+const MOST_COUNTERS: usize = 20;
 
 /// The view of a running job.
 pub(super) struct Live {
     bars: Option<MultiProgress>,
     lines: Vec<ProgressBar>,
     logged: Duration,
+    parts_logged: Option<Duration>,
     stopping: bool,
 }
 
 impl Live {
     pub(super) fn new(terminal: &Terminal) -> Self {
-        Self { bars: terminal.bars.clone(), lines: Vec::new(), logged: Duration::ZERO, stopping: false }
+        Self { bars: terminal.bars.clone(), lines: Vec::new(), logged: Duration::ZERO, parts_logged: None, stopping: false }
     }
 
     /// Shows where the job stands, and once that it is about to stop.
@@ -33,16 +40,27 @@ impl Live {
         match self.bars.clone() {
             Some(bars) => self.draw(&bars, &lines(progress)),
             // The first line comes with the first records.
-            None if self.logged.is_zero() && progress.records_in_now > 0 => self.log(progress),
-            None if progress.elapsed >= self.logged + LOG_INTERVAL => self.log(progress),
+            None if (self.logged.is_zero() && progress.records_in_now > 0) || progress.elapsed >= self.logged + LOG_INTERVAL => {
+                self.log_whole(progress);
+                if self.parts_logged.is_none_or(|logged| progress.elapsed >= logged + PARTS_INTERVAL) {
+                    self.log_parts(progress);
+                }
+            }
             None => {}
         }
     }
 
-    /// Logs where the job stands; on a terminal that would only repeat the live view.
+    /// Logs where the job stands at its end; on a terminal that would only repeat the live view.
     pub(super) fn log(&mut self, progress: &Progress) {
+        if self.bars.is_none() {
+            self.log_whole(progress);
+            self.log_parts(progress);
+        }
+    }
+
+    fn log_whole(&mut self, progress: &Progress) {
         // The last line may have been the same moment's.
-        if self.bars.is_some() || (self.logged == progress.elapsed && !self.logged.is_zero()) {
+        if self.logged == progress.elapsed && !self.logged.is_zero() {
             return;
         }
         self.logged = progress.elapsed;
@@ -51,12 +69,41 @@ impl Live {
         tracing::info!(
             records_in = progress.records_in,
             records_per_s,
+            invalid = progress.sources.iter().map(|source| source.invalid).sum::<u64>(),
+            dead_letters = progress.operators.iter().map(|operator| operator.dead_letters).sum::<u64>(),
             checkpoint = progress.checkpoint.map_or(0, |checkpoint| checkpoint.id),
-            watermark = progress.sources.iter().filter_map(|source| source.watermark).min().map(|watermark| watermark.0),
+            watermark = shown(progress.sources.iter().filter_map(|source| source.watermark).min()),
             keys = progress.operators.iter().map(|operator| operator.keys).sum::<u64>(),
             timers,
             "progress"
         );
+    }
+
+    fn log_parts(&mut self, progress: &Progress) {
+        if self.parts_logged.replace(progress.elapsed) == Some(progress.elapsed) {
+            return;
+        }
+        for SourceProgress { uid, records_in, records_per_second, invalid, watermark, .. } in &progress.sources {
+            let (records_per_s, watermark) = (whole(*records_per_second), shown(*watermark));
+            tracing::info!(source = uid, records_in, records_per_s, invalid, watermark, "progress of source {uid}");
+        }
+        for operator in &progress.operators {
+            let OperatorProgress { uid, keys, records_in, records_out, late, dead_letters, watermark, .. } = operator;
+            let (timers, watermark) = (operator.event_timers + operator.processing_timers, shown(*watermark));
+            let counters = (!operator.counters.is_empty()).then(|| counters(operator));
+            tracing::info!(
+                operator = uid,
+                records_in,
+                records_out,
+                keys,
+                timers,
+                late,
+                dead_letters,
+                watermark,
+                counters,
+                "progress of operator {uid}"
+            );
+        }
     }
 
     /// Takes the live view away.
@@ -80,7 +127,7 @@ impl Live {
 fn lines(progress: &Progress) -> Vec<String> {
     let mut lines = Vec::new();
     for source in &progress.sources {
-        let watermark = source.watermark.map_or_else(|| "none yet".to_owned(), |watermark| time(watermark.0));
+        let watermark = shown(source.watermark);
         lines.push(format!(
             "source      {:<18} {:>12} records {:>10}/s  watermark {watermark}{}",
             source.uid,
@@ -96,8 +143,12 @@ fn lines(progress: &Progress) -> Vec<String> {
             count(operator.records_in),
             count(operator.keys),
             count(operator.event_timers + operator.processing_timers),
-            if operator.late > 0 { format!("  {} late", count(operator.late)) } else { String::new() },
+            if operator.late > 0 { format!("  {} late", count(operator.late)) } else { String::new() }
+                + &if operator.dead_letters > 0 { format!("  {} dead letters", count(operator.dead_letters)) } else { String::new() },
         ));
+        if !operator.counters.is_empty() {
+            lines.push(format!("counters    {:<18} {}", operator.uid, counters(operator)));
+        }
     }
     for lane in &progress.lanes {
         lines.push(format!("lane        {:<18} {:>12} records", lane.name, count(lane.records)));
@@ -120,6 +171,18 @@ fn lines(progress: &Progress) -> Vec<String> {
     lines
 }
 
+/// A watermark as a time.
+fn shown(watermark: Option<Timestamp>) -> String {
+    watermark.map_or_else(|| "none yet".to_owned(), |watermark| time(watermark.0))
+}
+
+/// The counters of an operator in one line.
+fn counters(operator: &OperatorProgress) -> String {
+    let shown = operator.counters.iter().take(MOST_COUNTERS).map(|(name, n)| format!("{name} {}", count(*n)));
+    let more = operator.counters.len().checked_sub(MOST_COUNTERS).filter(|more| *more > 0).map(|more| format!("and {more} more"));
+    shown.chain(more).collect::<Vec<_>>().join(", ")
+}
+
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate, which a cast holds within the range of u64")]
 fn whole(rate: f64) -> u64 {
     rate.round() as u64
@@ -134,8 +197,9 @@ mod tests {
     #[test]
     fn the_view_has_a_line_for_everything() {
         let expected = "\
-source      baskets                  60,000 records     12,346/s  watermark 2026-08-15 10:00:00.123  2 invalid
+source      baskets                  60,000 records     12,346/s  watermark 2026-08-15T10:00:00.123Z  2 invalid
 operator    stock-out                57,570 records     37,897 keys  3 timers  1,141 late
+counters    stock-out          closed 12, returned 1,234
 lane        stock-out                 9,833 records
 sink        alerts                    9,833 records
 checkpoint  12  in 45 ms  3.0 MiB  1 restart(s)

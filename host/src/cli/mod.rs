@@ -16,6 +16,7 @@ mod validate;
 mod live;
 mod logging;
 mod numbers;
+mod prints;
 mod signals;
 mod summary;
 
@@ -130,7 +131,7 @@ fn exit_code(kind: Kind) -> u8 {
     match kind {
         Kind::Config => 2,
         Kind::Busy => 3,
-        Kind::Guest | Kind::Connector | Kind::Storage | Kind::Corrupt => 1,
+        Kind::Input | Kind::Guest | Kind::Connector | Kind::Storage | Kind::Corrupt => 1,
     }
 }
 

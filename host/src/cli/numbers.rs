@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 const DAY_MILLIS: i64 = 86_400_000;
-/// The largest time that is shown as a date: the end of the year 9999.
+/// The times that are shown as dates: the begin of the year 1 and the end of the year 9999.
+const FIRST_DATE_MILLIS: i64 = -62_135_596_800_000;
 const LAST_DATE_MILLIS: i64 = 253_402_300_799_999;
 
 /// A count with separators: `56,429`.
@@ -68,16 +69,16 @@ pub(super) fn spec_length(millis: i64) -> String {
     }
 }
 
-/// A point in time, milliseconds since the epoch, in UTC: `2026-08-15 10:00:00.123`.
+/// A point in time, milliseconds since the epoch, in UTC, as RFC 3339 has it: `2026-08-15T10:00:00.123Z`.
 pub(super) fn time(millis: i64) -> String {
     match millis {
         i64::MIN => "none yet".to_owned(),
         i64::MAX => "end of input".to_owned(),
-        0..=LAST_DATE_MILLIS => {
-            let (days, rest) = (millis / DAY_MILLIS, millis % DAY_MILLIS);
+        FIRST_DATE_MILLIS..=LAST_DATE_MILLIS => {
+            let (days, rest) = (millis.div_euclid(DAY_MILLIS), millis.rem_euclid(DAY_MILLIS));
             let (year, month, day) = date(days);
             let (hour, minute, second) = (rest / 3_600_000, rest / 60_000 % 60, rest / 1_000 % 60);
-            format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{:03}", rest % 1_000)
+            format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", rest % 1_000)
         }
         _ => millis.to_string(),
     }
@@ -119,12 +120,14 @@ mod tests {
     #[test]
     fn times_are_utc() {
         for (millis, expected) in [
-            (0, "1970-01-01 00:00:00.000"),
-            (951_782_400_000, "2000-02-29 00:00:00.000"),
-            (1_786_788_000_123, "2026-08-15 10:00:00.123"),
-            (253_402_300_799_999, "9999-12-31 23:59:59.999"),
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_786_788_000_123, "2026-08-15T10:00:00.123Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
             (i64::MAX, "end of input"),
-            (-1, "-1"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"),
+            (-62_135_596_800_001, "-62135596800001"),
         ] {
             assert_eq!(time(millis), expected);
         }

@@ -7,6 +7,9 @@ use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle}
 use super::numbers::{bytes, count, length, rate};
 use crate::runtime::Progress;
 
+/// So many counters of an operator are shown.
+const MOST_COUNTERS: usize = 50;
+
 /// What a run has done, as a table and totals.
 pub(super) fn render(progress: &Progress) -> String {
     let mut table = Table::new();
@@ -16,10 +19,21 @@ pub(super) fn render(progress: &Progress) -> String {
     }
     for operator in &progress.operators {
         let mut note = format!("{} keys, {} timers, {} late", count(operator.keys), count(operator.event_timers), count(operator.late));
+        if operator.dead_letters > 0 {
+            let _ = write!(note, ", {} dead letters", count(operator.dead_letters));
+        }
         if operator.processing_timers > 0 {
             let _ = write!(note, ", {} processing-time timers not fired", count(operator.processing_timers));
         }
         table.add_row(["operator".to_owned(), operator.uid.clone(), count(operator.records_in), note]);
+    }
+    for operator in &progress.operators {
+        for (name, n) in operator.counters.iter().take(MOST_COUNTERS) {
+            table.add_row(["counter".to_owned(), format!("{}: {name}", operator.uid), count(*n), String::new()]);
+        }
+        if let Some(more) = operator.counters.len().checked_sub(MOST_COUNTERS).filter(|more| *more > 0) {
+            table.add_row(["counter".to_owned(), format!("{}: and {more} more", operator.uid), String::new(), String::new()]);
+        }
     }
     for (kind, lanes) in [("lane", &progress.lanes), ("sink", &progress.sinks)] {
         for lane in lanes {
@@ -29,7 +43,21 @@ pub(super) fn render(progress: &Progress) -> String {
     if let Some(column) = table.column_mut(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    format!("{}\n\n{}\n", table.trim_fmt(), totals(progress))
+    format!("{}\n\n{}{}\n", table.trim_fmt(), lost(progress), totals(progress))
+}
+
+/// A line for each lane by which records were lost.
+fn lost(progress: &Progress) -> String {
+    let mut text = String::new();
+    for source in progress.sources.iter().filter(|source| source.invalid > 0 && !source.invalid_is_read) {
+        let _ =
+            writeln!(text, "{} invalid records of source {} were dropped: nothing reads {1}.invalid", count(source.invalid), source.uid);
+    }
+    for operator in progress.operators.iter().filter(|operator| operator.dead_letters > 0 && !operator.dead_letters_are_read) {
+        let dropped = count(operator.dead_letters);
+        let _ = writeln!(text, "{dropped} dead letters of operator {} were dropped: nothing reads {0}.dead-letter", operator.uid);
+    }
+    text
 }
 
 /// Columns of text with a line below the header.
@@ -95,6 +123,7 @@ pub(super) fn sample() -> Progress {
             records_in: 60_000,
             records_per_second: 12_345.6,
             invalid: 2,
+            invalid_is_read: true,
             watermark: Some(Timestamp(1_786_788_000_123)),
         }],
         operators: vec![OperatorProgress {
@@ -104,6 +133,11 @@ pub(super) fn sample() -> Progress {
             processing_timers: 2,
             records_in: 57_570,
             late: 1_141,
+            dead_letters: 0,
+            dead_letters_are_read: true,
+            records_out: 9_833,
+            watermark: Some(Timestamp(1_786_788_000_000)),
+            counters: vec![("closed".to_owned(), 12), ("returned".to_owned(), 1_234)],
         }],
         lanes: vec![lane("stock-out")],
         sinks: vec![lane("alerts")],
@@ -131,14 +165,16 @@ mod tests {
     fn the_summary_has_a_row_for_everything() {
         let rendered = render(&sample());
         let (body, memory) = rendered.split_once("; peak memory: ").unwrap();
-        let rule = "-".repeat(101);
+        let rule = "-".repeat(111);
         let expected = format!(
-            " part      name       records  of note
+            " part      name                 records  of note
 {rule}
- source    baskets     60,000  2 invalid
- operator  stock-out   57,570  37,897 keys, 1 timers, 1,141 late, 2 processing-time timers not fired
- lane      stock-out    9,833
- sink      alerts       9,833
+ source    baskets               60,000  2 invalid
+ operator  stock-out             57,570  37,897 keys, 1 timers, 1,141 late, 2 processing-time timers not fired
+ counter   stock-out: closed         12
+ counter   stock-out: returned    1,234
+ lane      stock-out              9,833
+ sink      alerts                 9,833
 
 50,000 records in 4.2 s: 11,905 records/s
 checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB), the slowest was 7 (89 ms, its barriers 31 ms); restarts: 1 (the table counts from the last one)"

@@ -12,15 +12,19 @@ use wasmtime::component::Component;
 use super::cache::ComponentCache;
 use super::describe;
 use super::engine::GuestEngine;
+use super::foreign;
 use super::generated::KeyedProcessFunctionPre;
 use super::instance;
+use super::limits;
 use super::packages::check_packages;
 use super::store::Host;
+use crate::clock::monotonic;
 
 /// The interfaces of the contract, without version: the linker compares those.
 const OFFERED: [&str; 6] = ["types", "collector", "keyed-state", "broadcast-state", "reference-tables", "telemetry"];
 const PACKAGE: &str = "tidemill:process/";
 const EXPORTS: [&str; 5] = ["describe", "open", "process-elements", "on-timers", "process-broadcast-elements"];
+const MACRO: &str = "export one with tidemill_sdk::export!(YourDetector)";
 const HINT: &str = "build it for wasm32-unknown-unknown with the Tidemill SDK";
 
 /// A component that was checked, compiled and asked what it is.
@@ -70,8 +74,8 @@ impl GuestComponent {
     pub(super) fn load(engine: &GuestEngine, name: &str, bytes: &[u8], cache: Option<&ComponentCache>) -> Result<Self> {
         let refused = |why: String| Error::config(format!("component {name} {why}"));
         let digest = hex(&Sha256::digest(bytes));
-        let component = compiled(engine, bytes, &digest, cache).map_err(refused)?;
-        let pre = linked(engine, &component).map_err(refused)?;
+        let component = compiled(engine, (name, bytes), &digest, cache).map_err(refused)?;
+        let pre = linked(engine, &component, bytes).map_err(refused)?;
         let answer = instance::describe(&pre).map_err(|failure| refused(format!("failed to describe itself: {failure}")))?;
         let descriptor = describe::checked(answer).map_err(|why| refused(format!("describes itself wrongly: {why}")))?;
         Ok(Self { name: name.to_owned(), digest, size: bytes.len(), descriptor, pre })
@@ -79,12 +83,16 @@ impl GuestComponent {
 }
 
 /// The compiled component, from the cache if it has it.
-fn compiled(engine: &GuestEngine, bytes: &[u8], digest: &str, cache: Option<&ComponentCache>) -> Result<Component, String> {
+fn compiled(engine: &GuestEngine, (name, bytes): (&str, &[u8]), digest: &str, cache: Option<&ComponentCache>) -> Result<Component, String> {
     if let Some(component) = cache.and_then(|cache| cache.get(engine, digest)) {
         return Ok(component);
     }
     let binary = validated(bytes)?;
+    let (began, size) = (monotonic(), bytes.len());
+    tracing::info!(component = name, size, "compiling component {name}, {}", limits::bytes(size as u64));
     let component = Component::new(engine.engine(), &binary).map_err(|error| format!("cannot be compiled: {}", chain(&error)))?;
+    let took_ms = u64::try_from(monotonic().duration_since(began).as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(component = name, took_ms, "compiled component {name} in {took_ms} ms");
     if let Some(cache) = cache {
         cache.put(engine, digest, &component);
     }
@@ -120,7 +128,7 @@ fn core_imports(bytes: &[u8]) -> Result<(), String> {
         let wasmparser::Payload::ImportSection(section) = payload else { continue };
         for import in section.into_imports().flatten() {
             if !import.module.starts_with(PACKAGE) {
-                return Err(not_offered(&format!("{}.{}", import.module, import.name)));
+                return Err(foreign::refusal(&format!("{}.{}", import.module, import.name), bytes));
             }
         }
     }
@@ -133,7 +141,9 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
     let (typed, _) =
         wit_component::metadata::decode(module).map_err(|error| format!("carries a component type that cannot be read: {error:#}"))?;
     if typed.is_none() {
-        return Err(format!("has no component type, so it is no guest of Tidemill: {HINT}, and keep custom sections when stripping it"));
+        return Err(format!(
+            "has no component type, so it is no guest of Tidemill: {MACRO}, {HINT}, and keep custom sections when stripping it"
+        ));
     }
     let mut encoder = wit_component::ComponentEncoder::default().validate(true);
     encoder = encoder.module(module).map_err(|error| format!("does not fit its component type: {error:#}"))?;
@@ -141,19 +151,19 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Checks imports and exports, and binds the imports to the host's.
-fn linked(engine: &GuestEngine, component: &Component) -> Result<KeyedProcessFunctionPre<Host>, String> {
-    imports_offered(engine.engine(), component)?;
+fn linked(engine: &GuestEngine, component: &Component, bytes: &[u8]) -> Result<KeyedProcessFunctionPre<Host>, String> {
+    imports_offered(engine.engine(), component, bytes)?;
     exports_there(engine.engine(), component)?;
     let linked = engine.linker().instantiate_pre(component).and_then(KeyedProcessFunctionPre::new);
     linked.map_err(|error| format!("does not fit the contract tidemill:process: {}", chain(&error)))
 }
 
-fn imports_offered(engine: &Engine, component: &Component) -> Result<(), String> {
+fn imports_offered(engine: &Engine, component: &Component, bytes: &[u8]) -> Result<(), String> {
     let ty = component.component_type();
     for (name, _) in ty.imports(engine) {
         let interface = name.split('@').next().unwrap_or(name).strip_prefix(PACKAGE);
         if !interface.is_some_and(|interface| OFFERED.contains(&interface)) {
-            return Err(not_offered(name));
+            return Err(foreign::refusal(name, bytes));
         }
     }
     Ok(())
@@ -165,11 +175,10 @@ fn exports_there(engine: &Engine, component: &Component) -> Result<(), String> {
     if missing.is_empty() {
         return Ok(());
     }
+    if missing.len() == EXPORTS.len() {
+        return Err(format!("exports no detector: {MACRO}, in src/lib.rs of a crate whose type is cdylib, and {HINT}"));
+    }
     Err(format!("does not export {}, so it lacks the world tidemill:process/keyed-process-function: {HINT}", missing.join(", ")))
-}
-
-fn not_offered(import: &str) -> String {
-    format!("imports {import}, which Tidemill does not offer; guests have no files, network, clock or environment: {HINT}")
 }
 
 /// An error of the engine with its causes, in one line.

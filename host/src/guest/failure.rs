@@ -25,7 +25,19 @@ pub(super) fn of(error: &wasmtime::Error, host: &mut Host, limits: &Limits) -> F
         (Some(trap), None) => meaning(trap),
         (None, _) => refusal(error, limits),
     };
-    Failure::Trap(format!("{what}{}", frames(error)))
+    let advice = advice(&what);
+    Failure::Trap(format!("{what}{}{advice}", frames(error)))
+}
+
+/// What to do about a panic of the standard library, which has neither a clock nor files, network and threads in a guest.
+fn advice(what: &str) -> &'static str {
+    if what.contains("time not implemented on this platform") {
+        "; a guest has no clock of its own: use ctx.current_processing_time()"
+    } else if what.contains("operation not supported on this platform") {
+        "; a guest has no files, network, threads or environment: use parameters and reference tables"
+    } else {
+        ""
+    }
 }
 
 fn meaning(trap: Trap) -> String {

@@ -109,12 +109,18 @@ fn reference_tables(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
 fn telemetry(instance: &mut LinkerInstance<'_, Host>) -> Result<()> {
     instance.func_wrap("log", |mut store: StoreContextMut<'_, Host>, (level, message): (Level, WasmStr)| {
         let message = message.to_str(&store)?.into_owned();
-        store.data_mut().telemetry().log(level, &message);
+        store.data_mut().log(level, &message);
         Ok(())
     })?;
     instance.func_wrap("count", |mut store: StoreContextMut<'_, Host>, (counter, n): (WasmStr, u64)| {
-        let counter = counter.to_str(&store)?.into_owned();
-        store.data_mut().telemetry().count(&counter, n);
+        let known = {
+            let name = counter.to_str(&store)?;
+            store.data().counter(&name).ok_or_else(|| name.into_owned())
+        };
+        match known {
+            Ok(index) => store.data_mut().telemetry().add(index, n),
+            Err(name) => store.data_mut().telemetry().count(&name, n),
+        }
         Ok(())
     })
 }

@@ -15,16 +15,16 @@ use super::generated::tidemill::process::types;
 use super::generated::{KeyedProcessFunction, KeyedProcessFunctionPre};
 use super::limits::Limits;
 use super::store::{Emit, Host};
-use super::telemetry::{Counters, MESSAGE_BYTES, Telemetry, printable};
+use super::telemetry::{MESSAGE_BYTES, Telemetry, printable};
+use super::voice::Voice;
 
 /// Opens instances of a component under limits.
 #[derive(Debug)]
 pub struct GuestFactory {
     component: Arc<GuestComponent>,
     limits: Limits,
-    name: Arc<str>,
     kinds: Arc<[StateKind]>,
-    counters: Arc<Counters>,
+    voice: Arc<Voice>,
 }
 
 impl GuestFactory {
@@ -34,20 +34,21 @@ impl GuestFactory {
     /// The limits are too low for any guest.
     pub fn new(component: Arc<GuestComponent>, limits: Limits) -> Result<Self, String> {
         limits.check()?;
-        let (name, kinds) = (component.name().into(), component.descriptor().states.iter().map(|state| state.kind).collect());
-        Ok(Self { component, limits, name, kinds, counters: Arc::default() })
+        let kinds = component.descriptor().states.iter().map(|state| state.kind).collect();
+        let voice = Arc::new(Voice::new(component.name(), false));
+        Ok(Self { component, limits, kinds, voice })
+    }
+
+    /// The same for the operator with this uid: what the component logs has its name, or is dropped if nobody is to hear it.
+    #[must_use]
+    pub fn for_operator(self, uid: &str, is_silent: bool) -> Self {
+        Self { voice: Arc::new(Voice::new(uid, is_silent)), ..self }
     }
 
     /// The component.
     #[must_use]
     pub fn component(&self) -> &Arc<GuestComponent> {
         &self.component
-    }
-
-    /// What the instances have counted through `telemetry.count` so far, by name.
-    #[must_use]
-    pub fn counters(&self) -> Vec<(String, u64)> {
-        self.counters.read()
     }
 }
 
@@ -57,7 +58,7 @@ impl DetectorFactory for GuestFactory {
     }
 
     fn open(&self, parameters: &[u8]) -> Result<Box<dyn Detector>, Failure> {
-        let telemetry = Telemetry::new(Arc::clone(&self.name), Arc::clone(&self.counters));
+        let telemetry = Telemetry::new(Arc::clone(&self.voice));
         let mut instance = Instance::new(self.component.pre(), self.limits, telemetry, Arc::clone(&self.kinds))?;
         instance
             .call(|process, store| process.call_open(store, parameters))?
@@ -69,7 +70,7 @@ impl DetectorFactory for GuestFactory {
 /// What a fresh instance says about the component, under the default limits. Fails with one sentence.
 pub(super) fn describe(pre: &KeyedProcessFunctionPre<Host>) -> Result<types::Descriptor, String> {
     let limits = Limits::default();
-    let telemetry = Telemetry::new("describe".into(), Arc::default());
+    let telemetry = Telemetry::new(Arc::new(Voice::new("describe", false)));
     let described = Instance::new(pre, limits, telemetry, Arc::from([]))
         .and_then(|mut instance| instance.call(|process, store| process.call_describe(store)));
     described.map_err(|failure| match failure {
@@ -106,7 +107,9 @@ impl Instance {
         self.store.set_epoch_deadline(self.limits.ticks());
         let answer = export(&self.process, &mut self.store);
         let host = self.store.data_mut();
-        host.telemetry().end();
+        if answer.is_ok() {
+            host.telemetry().end();
+        }
         answer.map_err(|error| {
             self.dead = true;
             failure::of(&error, host, &self.limits)
@@ -131,7 +134,7 @@ impl Instance {
             }
             Ok(0) if rows > 0 => Err(Failure::Trap(format!("the guest consumed none of the {rows} rows of the call"))),
             Ok(consumed) => {
-                self.store.data_mut().telemetry().add_counted();
+                self.store.data_mut().telemetry().take_counts(&mut effects.counts);
                 Ok(consumed)
             }
             Err(types::Failure::BadRecord((row, _))) if row as usize >= rows => {

@@ -15,11 +15,13 @@ mod describe;
 mod engine;
 
 mod failure;
+mod foreign;
 mod imports;
 mod instance;
 mod packages;
 mod store;
 mod telemetry;
+mod voice;
 
 #[cfg(test)]
 mod tests;

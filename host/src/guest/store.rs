@@ -9,6 +9,7 @@ use tidemill_core::state::BroadcastStates;
 use tidemill_wit::descriptor::StateKind;
 use wasmtime::{bail, format_err};
 
+use super::generated::tidemill::process::telemetry::Level;
 use super::limits::{Limiter, Limits};
 use super::telemetry::Telemetry;
 
@@ -77,6 +78,19 @@ impl Host {
 
     pub(super) fn output_limit(&self) -> usize {
         self.output
+    }
+
+    /// Takes in a line for the log.
+    pub(super) fn log(&mut self, level: Level, message: &str) {
+        if !self.telemetry.keep_panic(level, message) {
+            let is_new = self.reads.lines.add();
+            self.telemetry.log(level, message, is_new);
+        }
+    }
+
+    /// The number of a counter that the guest has used before.
+    pub(super) fn counter(&self, name: &str) -> Option<usize> {
+        self.telemetry.find(name)
     }
 
     pub(super) fn telemetry(&mut self) -> &mut Telemetry {

@@ -13,23 +13,27 @@ use tidemill_core::source::{Source, SplitNames};
 use tidemill_core::state::MemoryBackend;
 use tidemill_core::table::Table;
 use tidemill_core::watermark;
-use tidemill_core::worker::{self, Graph, Node, SourceSettings, Wire, WireKind};
+use tidemill_core::worker::{self, Graph, InvalidPolicy, Node, SourceSettings, Wire, WireKind};
 use tidemill_core::{Error, Result, checkpoint};
 use tidemill_wit::descriptor::{Descriptor, StateDescriptor, TableDescriptor};
 use tidemill_wit::schema::{Type, TypeTable};
 
 use super::connectors;
 use super::job::{Job, JobOperator};
+use super::many::Refusals;
 use super::restart::Strategy;
 use crate::codec::{TableError, from_configuration, load_table};
 use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory};
 use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{self, Alignment, JobSpec, Ttl};
-use crate::spec::plan::{Edge, MAIN, Output, Part, Plan, bind};
+use crate::spec::plan::{Edge, INVALID, MAIN, Output, Part, Plan, bind};
 use crate::state;
 
 /// How many elements a queue between two subtasks holds: a few batches, so that a barrier is never far behind.
 const QUEUE_CAPACITY: usize = 4;
+
+/// A table of so many bytes takes a second or so.
+const LARGE_TABLE: u64 = 16 << 20;
 
 /// A spec whose components are loaded and fit it.
 pub struct Assembly<'a> {
@@ -50,6 +54,8 @@ pub struct Rig {
     pub observer: Arc<dyn Observer>,
     /// How many rows a source reads in a turn, and a call gets, at most.
     pub batch_rows: usize,
+    /// Whether what components log is dropped.
+    pub is_silent: bool,
 }
 
 impl<'a> Assembly<'a> {
@@ -58,20 +64,13 @@ impl<'a> Assembly<'a> {
     /// # Errors
     /// A component cannot be loaded, or does not fit the spec.
     pub fn load(spec: &'a JobSpec, engine: &GuestEngine, cache: Option<&ComponentCache>) -> Result<Self> {
-        let mut components = HashMap::new();
+        let (mut components, mut refusals) = (HashMap::new(), Refusals::default());
         for operator in &spec.operators {
-            let path = &operator.component.value;
-            let bytes = std::fs::read(path).map_err(|error| {
-                Error::config(format!("reading the component {} of operator {}", path.display(), operator.uid.value)).caused_by(error)
-            })?;
-            let name = path.file_stem().map_or_else(|| operator.uid.value.clone(), |stem| stem.to_string_lossy().into_owned());
-            let loaded = engine
-                .with_stack(operator.limits.stack)?
-                .load(&name, &bytes, cache)
-                .map_err(|error| Error::new(error.kind(), spec.error(&operator.component.at, error.chain()).to_string()))?;
-            components.insert(operator.uid.value.clone(), loaded);
+            if let Some(loaded) = refusals.keep(load(spec, operator, engine, cache))? {
+                components.insert(operator.uid.value.clone(), loaded);
+            }
         }
-        Self::new(spec, components)
+        Self::new(spec, refusals.unless(components)?)
     }
 
     /// As [`load`](Self::load), with components that are loaded already, by the uids of their operators.
@@ -102,22 +101,22 @@ impl<'a> Assembly<'a> {
     /// Types, parameters or tables do not fit.
     pub fn job(&self, max_parallelism: u32, id: u64, disk: &Arc<dyn Disk>) -> Result<Job> {
         let splits: Arc<SplitNames> = Arc::default();
-        let mut job = self.empty(max_parallelism);
+        let (mut job, mut refusals) = (self.empty(max_parallelism), Refusals::default());
         for (index, node) in self.plan.nodes.iter().enumerate() {
             let made = match node.part {
                 Part::Source(at) => {
-                    let settings = self.source(index, at, &splits)?;
+                    let Some(settings) = refusals.keep(self.source(index, at, &splits))? else { continue };
                     job.sources.push((node.uid.clone(), Arc::clone(&settings.source)));
                     Node::Source(settings)
                 }
                 Part::Operator(at) => {
-                    let operator = self.operator(index, at, max_parallelism, &splits)?;
+                    let Some(operator) = refusals.keep(self.operator(index, at, max_parallelism, &splits))? else { continue };
                     let settings = Arc::clone(&operator.settings);
                     job.operators.push(operator);
                     Node::Operator(settings)
                 }
                 Part::Sink(at) => {
-                    let sink = self.sink(index, at, id, disk)?;
+                    let Some(sink) = refusals.keep(self.sink(index, at, id, disk))? else { continue };
                     let number = u32::try_from(job.sinks.len()).unwrap_or(u32::MAX);
                     job.sinks.push((node.uid.clone(), Arc::clone(&sink)));
                     Node::Sink(number, sink)
@@ -125,8 +124,10 @@ impl<'a> Assembly<'a> {
             };
             job.graph.nodes.push(made);
         }
-        job.graph.wires = self.wires()?;
-        Ok(job)
+        for (edge, output) in self.edges() {
+            job.graph.wires.extend(refusals.keep(self.wire(edge, output))?);
+        }
+        refusals.unless(job)
     }
 
     fn empty(&self, max_parallelism: u32) -> Job {
@@ -176,11 +177,35 @@ impl<'a> Assembly<'a> {
                 .alignment
                 .as_ref()
                 .map(|Alignment { group, max_drift }| worker::Alignment { group: group.clone(), max_drift: *max_drift }),
+            invalid: self.invalid_policy(node, spec),
             max_rate: spec.max_rate.map(MaxRate::per_second),
             batch_rows: self.rig.as_ref().map_or(BATCH_ROWS, |rig| rig.batch_rows),
             splits: Arc::clone(splits),
             source,
         }))
+    }
+
+    fn invalid_policy(&self, node: usize, spec: &job::Source) -> InvalidPolicy {
+        let (uid, is_read) = (&spec.uid.value, self.plan.outputs(node).any(|edge| edge.lane == INVALID));
+        let most = spec.max_invalid.as_ref().map(|most| most.value);
+        match spec.on_invalid(is_read) {
+            job::OnInvalid::Lane => {
+                InvalidPolicy::new(worker::OnInvalid::Lane, most, "mend the records, or raise max_invalid of the source")
+            }
+            job::OnInvalid::Fail => {
+                let why = if spec.on_invalid.is_some() {
+                    "the source has on_invalid: fail".to_owned()
+                } else {
+                    format!("nothing reads the lane {uid}.{INVALID}, so that it would be lost")
+                };
+                let advice = format!(
+                    "{why}: mend the record, or add a sink with `input: {uid}.{INVALID}`{}, or say `on_invalid: lane` at the source without \
+                     such a sink: it then drops such records and counts them",
+                    if spec.on_invalid.is_some() { " and remove on_invalid" } else { "" }
+                );
+                InvalidPolicy::new(worker::OnInvalid::Fail, None, advice)
+            }
+        }
     }
 
     /// The type of a source's records is what their readers take: rows are decoded straight into it.
@@ -208,6 +233,7 @@ impl<'a> Assembly<'a> {
         let Some(spec) = self.spec.operators.get(at) else { return Err(lost()) };
         let Some(component) = self.components.get(&spec.uid.value) else { return Err(lost()) };
         let factory = GuestFactory::new(Arc::clone(component), spec.limits).map_err(|reason| self.refuse(&spec.uid.at, reason))?;
+        let factory = factory.for_operator(&spec.uid.value, self.rig.as_ref().is_some_and(|rig| rig.is_silent));
         let descriptor = component.descriptor();
         let parameters = encode_parameters(&descriptor.parameters, &spec.parameters.value).map_err(|reason| {
             self.refuse(&parameter_place(spec, &reason), format!("the parameters of operator `{}`: {reason}", spec.uid.value))
@@ -238,6 +264,7 @@ impl<'a> Assembly<'a> {
             }
             return Err(self.refuse(&spec.component.at, format!("operator `{}` needs table `{name}`", spec.uid.value)));
         };
+        say_loading(&spec.uid.value, table);
         load_table(&table.rows, &table.key.value, row, key).map_err(|TableError { row, error }| {
             let error = error.while_doing(format!("loading table {name} of operator {}", spec.uid.value));
             self.refuse(row.as_ref().unwrap_or(&table.name.at), error.chain())
@@ -264,10 +291,6 @@ impl<'a> Assembly<'a> {
         let Some((ty, _)) = found else { return Err(lost()) };
         connectors::sink(&spec.connector, &ty, id, disk)
             .map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
-    }
-
-    fn wires(&self) -> Result<Vec<Wire>> {
-        self.edges().map(|(edge, output)| self.wire(edge, output)).collect()
     }
 
     fn wire(&self, edge: &Edge, output: Output) -> Result<Wire> {
@@ -349,6 +372,30 @@ impl<'a> Assembly<'a> {
     fn refuse(&self, at: &Place, message: impl Into<String>) -> Error {
         refused(self.spec.error(at, message))
     }
+}
+
+/// Says that a table is being loaded, if that takes long.
+fn say_loading(operator: &str, table: &job::Table) {
+    let size = match &table.rows {
+        job::TableRows::File(path) => std::fs::metadata(&path.value).map_or(0, |metadata| metadata.len()),
+        job::TableRows::Inline(_) => 0,
+    };
+    if size >= LARGE_TABLE {
+        tracing::info!(operator, size, "loading table {} of operator {operator}, {} MiB", table.name.value, size >> 20);
+    }
+}
+
+/// The component of an operator.
+fn load(spec: &JobSpec, operator: &job::Operator, engine: &GuestEngine, cache: Option<&ComponentCache>) -> Result<Arc<GuestComponent>> {
+    let path = &operator.component.value;
+    let bytes = std::fs::read(path).map_err(|error| {
+        Error::config(format!("reading the component {} of operator {}", path.display(), operator.uid.value)).caused_by(error)
+    })?;
+    let name = path.file_stem().map_or_else(|| operator.uid.value.clone(), |stem| stem.to_string_lossy().into_owned());
+    engine
+        .with_stack(operator.limits.stack)?
+        .load(&name, &bytes, cache)
+        .map_err(|error| Error::new(error.kind(), spec.error(&operator.component.at, error.chain()).to_string()))
 }
 
 /// The line of the parameter that a reason names, else that of all of them.

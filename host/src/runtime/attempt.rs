@@ -214,7 +214,7 @@ impl<'a> Attempt<'a> {
         while heard.len() < self.crew.len() {
             match self.messages.recv_timeout(LAST_WORD) {
                 Ok(Message::Statistics(worker, statistics)) => {
-                    gauge.update(worker, statistics);
+                    gauge.update(worker, statistics, self.job);
                     heard.insert(worker);
                 }
                 Ok(_) => {}
@@ -233,7 +233,7 @@ impl<'a> Attempt<'a> {
             Message::EndOfInput(worker) => {
                 self.event(Event::EndOfInput { worker }, now, gauge);
             }
-            Message::Statistics(worker, statistics) => gauge.update(worker, statistics),
+            Message::Statistics(worker, statistics) => gauge.update(worker, statistics, self.job),
             Message::Io(event, bytes) => {
                 if let Event::Committed { checkpoint } = event {
                     let (duration, aligned) = (self.since_trigger(now), self.since_trigger(self.last_barrier));

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tidemill_core::Timestamp;
-use tidemill_core::worker::{Node, WorkerStatistics};
+use tidemill_core::worker::{INVALID_LANE, Node, OperatorStatistics, WorkerStatistics};
 
 use super::job::Job;
+use super::losses::Losses;
 use super::progress::{CheckpointProgress, LaneProgress, OperatorProgress, Progress, SourceProgress};
 use crate::clock::monotonic;
 
@@ -32,6 +33,7 @@ pub(super) struct Gauge {
     resumed_from: Option<u64>,
     /// The operators' lanes, by operator: named once.
     lanes: Vec<Vec<LaneName>>,
+    losses: Losses,
 }
 
 /// A lane as the user sees it.
@@ -59,6 +61,7 @@ impl Gauge {
             begun: false,
             resumed_from: None,
             lanes: Vec::new(),
+            losses: Losses::default(),
         }
     }
 
@@ -70,6 +73,7 @@ impl Gauge {
         self.records_now_before += self.read();
         self.records_before = records_in;
         self.workers.clear();
+        self.losses.attempt();
         self.previous = None;
         if checkpoint > 0 && self.checkpoint.is_none() {
             self.checkpoint = Some(CheckpointProgress { id: checkpoint, duration: Duration::ZERO, aligned: Duration::ZERO, bytes: 0 });
@@ -80,8 +84,9 @@ impl Gauge {
         self.restarts += 1;
     }
 
-    pub(super) fn update(&mut self, worker: u32, statistics: WorkerStatistics) {
+    pub(super) fn update(&mut self, worker: u32, statistics: WorkerStatistics, job: &Job) {
         self.workers.insert(worker, statistics);
+        self.losses.check(job, &self.workers.values());
     }
 
     pub(super) fn checkpoint(&mut self, checkpoint: CheckpointProgress) {
@@ -124,14 +129,16 @@ impl Gauge {
         if self.lanes.is_empty() {
             self.lanes = lane_names(job);
         }
-        for node in &job.graph.nodes {
+        for (index, node) in job.graph.nodes.iter().enumerate() {
             match node {
                 Node::Source(settings) => {
-                    progress.sources.push(self.source(source, &settings.uid));
+                    let invalid_is_read = job.is_read(index, INVALID_LANE);
+                    progress.sources.push(SourceProgress { invalid_is_read, ..self.source(source, &settings.uid) });
                     source += 1;
                 }
                 Node::Operator(settings) => {
-                    progress.operators.push(self.operator(operator, &settings.uid));
+                    let dead_letters_are_read = job.is_read(index, settings.dead_letter_lane());
+                    progress.operators.push(OperatorProgress { dead_letters_are_read, ..self.operator(operator, &settings.uid) });
                     for (lane, LaneName { name, read }) in self.lanes.get(operator).into_iter().flatten().enumerate() {
                         let records = self.operators(operator).filter_map(|operator| operator.lanes.get(lane)).sum();
                         if records > 0 || *read {
@@ -159,6 +166,7 @@ impl Gauge {
             records_in: of_all().map(|source| source.records).sum(),
             records_per_second: self.rates.get(index).copied().unwrap_or(0.0),
             invalid: of_all().map(|source| source.invalid).sum(),
+            invalid_is_read: true,
             watermark,
         }
     }
@@ -172,10 +180,15 @@ impl Gauge {
             processing_timers: sum(|metrics| metrics.processing_timers_pending),
             records_in: sum(|metrics| metrics.records_in),
             late: sum(|metrics| metrics.late_records),
+            dead_letters: sum(|metrics| metrics.dead_letters),
+            dead_letters_are_read: true,
+            records_out: self.operators(index).flat_map(|operator| &operator.lanes).sum(),
+            watermark: self.operators(index).map(|operator| operator.watermark).min().filter(|watermark| *watermark > Timestamp::MIN),
+            counters: counters(self.operators(index)),
         }
     }
 
-    fn operators(&self, index: usize) -> impl Iterator<Item = &tidemill_core::worker::OperatorStatistics> {
+    fn operators(&self, index: usize) -> impl Iterator<Item = &OperatorStatistics> {
         self.workers.values().filter_map(move |worker| worker.operators.get(index))
     }
 
@@ -202,13 +215,23 @@ impl Gauge {
     }
 }
 
+/// The counters of an operator over all subtasks.
+fn counters<'a>(subtasks: impl Iterator<Item = &'a OperatorStatistics>) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, n) in subtasks.flat_map(|operator| &operator.counters) {
+        let sum = sums.entry(name).or_default();
+        *sum = sum.saturating_add(*n);
+    }
+    sums.into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+}
+
 fn lane_names(job: &Job) -> Vec<Vec<LaneName>> {
     let mut operators = Vec::new();
     for (index, node) in job.graph.nodes.iter().enumerate() {
         let Node::Operator(settings) = node else { continue };
         let named = |(lane, name): (usize, String)| LaneName {
             name: if name == "main" { settings.uid.clone() } else { format!("{}.{name}", settings.uid) },
-            read: job.graph.wires.iter().any(|wire| wire.from == index && wire.lane == lane),
+            read: job.is_read(index, lane),
         };
         operators.push(Job::lanes(node).into_iter().enumerate().map(named).collect());
     }

@@ -80,6 +80,12 @@ impl JobOperator {
 }
 
 impl Job {
+    /// Whether something reads a lane of a node.
+    #[must_use]
+    pub fn is_read(&self, node: usize, lane: usize) -> bool {
+        self.graph.wires.iter().any(|wire| wire.from == node && wire.lane == lane)
+    }
+
     /// The names of a node's lanes, in the order in which they are counted.
     #[must_use]
     pub fn lanes(node: &Node) -> Vec<String> {

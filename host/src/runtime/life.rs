@@ -15,7 +15,7 @@ use super::gauge::Gauge;
 use super::recovery::{Recovered, recover, recover_from};
 use super::waiting::Rescaling;
 use super::{Control, Job, Observer, Outcome, restart};
-use crate::clock::Clock;
+use crate::clock::{Clock, monotonic};
 use crate::store::CheckpointStore;
 use crate::store::parallelism::Rescale;
 
@@ -49,7 +49,9 @@ impl Life<'_> {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => continue,
                 // What fails before anything has run is for the user to see at once.
-                Err(failure) if !has_run || matches!(failure.kind(), Kind::Config | Kind::Corrupt | Kind::Busy) => return Err(failure),
+                Err(failure) if !has_run || matches!(failure.kind(), Kind::Config | Kind::Input | Kind::Corrupt | Kind::Busy) => {
+                    return Err(failure);
+                }
                 Err(failure) => failure,
             };
             repeated.check(&failure)?;
@@ -94,6 +96,7 @@ impl Life<'_> {
         observer: &mut Observer<'_>,
         rescaling: Option<(Rescaling, u32)>,
     ) -> Result<Option<Outcome>> {
+        let began = monotonic();
         let recovered = match self.recover() {
             Ok(recovered) => recovered,
             Err(error) => return Err(self.undo(rescaling, outside(error, *has_run))),
@@ -102,6 +105,7 @@ impl Life<'_> {
         if recovered.end_of_input {
             return self.finish(recovered.checkpoint, observer).map(Some);
         }
+        let resumed_from = recovered.checkpoint;
         self.gauge.attempt(recovered.checkpoint, recovered.records_in);
         let checkpoints = Checkpoints::new(self.store.clone(), &self.job, &recovered).with_history(self.dir.to_owned());
         let started = Attempt::start(&self.job, &self.clock, checkpoints, recovered, fastrand::u64(..));
@@ -109,6 +113,10 @@ impl Life<'_> {
             Ok(attempt) => attempt,
             Err(error) => return Err(self.undo(rescaling, outside(error, *has_run))),
         };
+        if resumed_from > 0 {
+            let took_ms = u64::try_from(monotonic().duration_since(began).as_millis()).unwrap_or(u64::MAX);
+            info!(checkpoint = resumed_from, took_ms, "restored the state of checkpoint {resumed_from} in {took_ms} ms");
+        }
         *has_run = true;
         if let Some((rescaling, before)) = rescaling {
             self.say_rescaled(rescaling, before);

@@ -19,6 +19,8 @@ mod connectors;
 mod gauge;
 mod io;
 mod life;
+mod losses;
+mod many;
 mod threads;
 mod triggers;
 mod waiting;

@@ -179,7 +179,8 @@ impl Compare {
             [(&stored.states, &operator.settings.states[..]), (&stored.broadcast_states, &descriptor.broadcast_states[..])]
         {
             for state in states {
-                let fate = self.state(stored, state, declared.iter().find(|now| now.name == state.name));
+                let now = declared.iter().find(|now| now.name == state.name);
+                let fate = self.state(stored, state, now.ok_or_else(|| renamed_hint(state, states, declared)));
                 plan.states.push(StatePlan { name: state.name.clone(), fate });
             }
             let new = declared.iter().filter(|now| !states.iter().any(|state| state.name == now.name));
@@ -188,16 +189,18 @@ impl Compare {
         plan
     }
 
-    fn state(&self, operator: &OperatorState, stored: &StoredState, now: Option<&StateDescriptor>) -> Fate {
+    /// What becomes of a state that the component declares, or that it does not declare; then it may have another name, as a hint says.
+    fn state(&self, operator: &OperatorState, stored: &StoredState, now: Result<&StateDescriptor, String>) -> Fate {
         let name = &stored.name;
-        let Some(now) = now.map(StoredState::of) else {
-            return match self.missing {
-                Missing::Dropped => Fate::Dropped,
-                Missing::Refused => self.unfit(
+        let now = match now {
+            Ok(now) => StoredState::of(now),
+            Err(_) if self.missing == Missing::Dropped => return Fate::Dropped,
+            Err(hint) => {
+                return self.unfit(
                     operator,
-                    &format!("it no longer declares state {name} (--allow-non-restored-state drops what is stored of it for good)"),
-                ),
-            };
+                    &format!("it no longer declares state {name} ({hint}--allow-non-restored-state drops what is stored of it for good)"),
+                );
+            }
         };
         if stored.kind != now.kind {
             let (then, now) = (stored.kind_name(), now.kind_name());
@@ -234,6 +237,19 @@ impl Compare {
              from nothing with --fresh",
             self.what
         )
+    }
+}
+
+/// What to do if the only new state that is like one that is gone is the same under another name.
+fn renamed_hint(gone: &StoredState, stored: &[StoredState], declared: &[StateDescriptor]) -> String {
+    let is_new = |now: &&StateDescriptor| !stored.iter().any(|state| state.name == now.name);
+    let mut alike = declared.iter().filter(is_new).filter(|now| {
+        let now = StoredState::of(now);
+        now.kind == gone.kind && now.entry_key == gone.entry_key && equivalent(&now.value, &gone.value)
+    });
+    match (alike.next(), alike.next()) {
+        (Some(now), None) => format!("if {} is it under another name, write #[state(name = \"{}\")] on it; ", now.name, gone.name),
+        _ => String::new(),
     }
 }
 

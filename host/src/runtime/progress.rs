@@ -42,8 +42,10 @@ pub struct SourceProgress {
     pub records_in: u64,
     /// Records of the last second.
     pub records_per_second: f64,
-    /// Records that went to the invalid lane.
+    /// Records that do not fit, since the last restart: they went to the lane `invalid`.
     pub invalid: u64,
+    /// Whether something reads that lane; else they are dropped.
+    pub invalid_is_read: bool,
     /// The watermark, the least over its subtasks; `None` before the first.
     pub watermark: Option<Timestamp>,
 }
@@ -63,6 +65,16 @@ pub struct OperatorProgress {
     pub records_in: u64,
     /// Records that were behind the watermark when they came in.
     pub late: u64,
+    /// Bad records and timers, since the last restart: they went to the dead-letter lane.
+    pub dead_letters: u64,
+    /// Whether something reads that lane; else they are dropped.
+    pub dead_letters_are_read: bool,
+    /// Records that left, over all lanes, since the last restart.
+    pub records_out: u64,
+    /// The watermark, the least over its subtasks; `None` before the first.
+    pub watermark: Option<Timestamp>,
+    /// What its component has counted since the last restart, by name.
+    pub counters: Vec<(String, u64)>,
 }
 
 /// How many records have passed.

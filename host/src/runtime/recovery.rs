@@ -19,6 +19,7 @@ use tracing::info;
 use super::checkpoints::commit;
 use super::doing::Doing;
 use super::job::Job;
+use super::many::at_most;
 use super::plan::RestorePlan;
 use crate::store::{CheckpointStore, shared_name};
 
@@ -62,6 +63,7 @@ pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<
                 // Noted as after any commit: this checkpoint may be restored once more, after a reader has taken the output away.
                 commit(store, manifest, &job.sinks, &Doing::default())?;
             }
+            say_restoring(manifest);
             resume(job, store, manifest)?
         }
         None => begin(job, store)?,
@@ -74,6 +76,17 @@ pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<
         discover(job, &mut recovered.splits)?;
     }
     Ok(recovered)
+}
+
+/// Says what is about to be read: much of it takes long.
+fn say_restoring(manifest: &Manifest) {
+    let files = manifest.files.iter().map(|file| file.bytes);
+    let shared = manifest.databases.iter().flat_map(|database| &database.files).map(|file| file.bytes);
+    let bytes: u64 = files.chain(shared).fold(0, u64::saturating_add);
+    if bytes > 0 && !manifest.end_of_input {
+        let checkpoint = manifest.checkpoint;
+        info!(checkpoint, bytes, "restoring {bytes} bytes of state from checkpoint {checkpoint}");
+    }
 }
 
 /// What becomes of stored state that the job does not have any more.
@@ -137,10 +150,9 @@ pub(super) fn check(job: &Job, manifest: &Manifest, missing: Missing) -> Result<
             manifest.checkpoint, manifest.job, job.name
         )));
     }
-    match RestorePlan::new(job, manifest, missing).refusals().next() {
-        Some(refusal) => Err(Error::config(refusal)),
-        None => Ok(()),
-    }
+    let plan = RestorePlan::new(job, manifest, missing);
+    let refusals: Vec<&str> = plan.refusals().collect();
+    if refusals.is_empty() { Ok(()) } else { Err(Error::config(at_most(&refusals).join("\n"))) }
 }
 
 fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Recovered> {

@@ -76,6 +76,8 @@ fn spec(case: &Case, setup: &Setup, broadcast: bool) -> JobSpec {
         max_rate: None,
         timestamp: None,
         watermark: Watermark::default(),
+        on_invalid: None,
+        max_invalid: None,
     };
     JobSpec {
         file: case.file.clone(),

@@ -40,6 +40,8 @@ pub(super) struct Start {
     pub(super) from: Option<CheckpointStore>,
     /// What becomes of state in it that the job does not have.
     pub(super) missing: Missing,
+    /// Whether what the component logs is dropped: it would be the same in every run of the case.
+    pub(super) is_silent: bool,
 }
 
 /// Whether processing-time timers may fire.
@@ -69,7 +71,8 @@ impl Life {
     pub(super) fn start(case: &Case, start: &Start, components: &Components, batch_rows: usize) -> Result<Self> {
         let (input, broadcast, recorder) = (StepSource::default(), StepSource::default(), Arc::new(Recorder::default()));
         let sources = [&input, &broadcast].map(|source| Arc::new(source.clone()) as Arc<dyn Source>).into();
-        let rig = Rig { sources, observer: Arc::clone(&recorder) as Arc<dyn Observer>, batch_rows };
+        let observer = Arc::clone(&recorder) as Arc<dyn Observer>;
+        let rig = Rig { sources, observer, batch_rows, is_silent: start.is_silent };
         let stored = match &start.from {
             Some(store) => store.newest()?.map(|manifest| manifest.max_parallelism),
             None => None,
@@ -183,9 +186,10 @@ impl Life {
         Ok(store)
     }
 
-    /// The value of one of the operator's metrics.
-    pub(super) fn metric(&self, name: &str) -> Option<u64> {
+    /// The value of one of the operator's metrics, or of a counter of its component.
+    pub(super) fn metric(&self, name: &str) -> metrics::Found {
         let statistics: Vec<_> = self.workers.iter().map(Worker::statistics).collect();
-        metrics::value(name, statistics.iter().flat_map(|worker| &worker.operators))
+        let subtasks: Vec<_> = statistics.iter().flat_map(|worker| &worker.operators).collect();
+        metrics::find(name, &subtasks)
     }
 }

@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> Result<Report> {
 fn report_on(file: &Path, components: &Components, filter: Option<&str>) -> Option<CaseReport> {
     let shown = file.display().to_string();
     let wanted = |name: &str| filter.is_none_or(|filter| shown.contains(filter) || name.contains(filter));
-    let context = Context { component: &|name| components.find(name), metrics: &metrics::names() };
+    let context = Context { component: &|name| components.find(name) };
     match case::load(file, &context) {
         Ok(case) => wanted(&case.name).then(|| run::all(&case, components)),
         Err(error) => wanted("").then(|| CaseReport::unreadable(shown.clone(), error.to_string())),

@@ -12,6 +12,7 @@ use super::compare::{Actual, Row, compare};
 use super::components::Components;
 use super::disk::MemoryDisk;
 use super::life::{Life, Start, Timers};
+use super::metrics::Found;
 use super::report::{CaseReport, Failure, RunReport};
 use crate::codec::{from_value, to_value};
 use crate::runtime::recovery::Missing;
@@ -30,7 +31,7 @@ pub(super) fn all(case: &Case, components: &Components) -> CaseReport {
             let failure = if backend.value == Backend::Rocksdb && !HAS_ROCKSDB {
                 Some(Failure::whole(case, &backend.at, NO_ROCKSDB))
             } else {
-                failure(case, components, backend.value, batch_rows).map(|failure| *failure)
+                failure(case, components, (backend.value, batch_rows), !runs.is_empty()).map(|failure| *failure)
             };
             runs.push(RunReport { backend: backend.value.name(), batch_rows, failure });
         }
@@ -40,14 +41,13 @@ pub(super) fn all(case: &Case, components: &Components) -> CaseReport {
 
 /// What is wrong in one run. Several elements are one batch or more, and it is not known which of them has failed: then the run is repeated
 /// with each alone, which changes nothing else.
-fn failure(case: &Case, components: &Components, backend: Backend, batch_rows: usize) -> Option<Box<Failure>> {
-    let run = || Run::new(case, components, backend, batch_rows);
-    let failure = run().run().err()?;
+fn failure(case: &Case, components: &Components, shape: (Backend, usize), is_silent: bool) -> Option<Box<Failure>> {
+    let failure = Run::new(case, components, shape, is_silent).run().err()?;
     let step = failure.step.and_then(|step| case.steps.get(step - 1));
     if !step.is_some_and(|step| matches!(step.action, Action::Element { .. } | Action::Broadcast { .. })) {
         return Some(failure);
     }
-    Some(Run { alone: true, ..run() }.run().err().unwrap_or(failure))
+    Some(Run { alone: true, ..Run::new(case, components, shape, true) }.run().err().unwrap_or(failure))
 }
 
 /// One run of a case.
@@ -73,7 +73,7 @@ struct Run<'a> {
 type Outcome<T = ()> = Result<T, Box<Failure>>;
 
 impl<'a> Run<'a> {
-    fn new(case: &'a Case, components: &'a Components, backend: Backend, batch_rows: usize) -> Self {
+    fn new(case: &'a Case, components: &'a Components, (backend, batch_rows): (Backend, usize), is_silent: bool) -> Self {
         Self {
             case,
             components,
@@ -85,6 +85,7 @@ impl<'a> Run<'a> {
                 setup: Setup { backend, ..case.setup.clone() },
                 from: None,
                 missing: Missing::Refused,
+                is_silent,
             },
             life: None,
             failed: None,
@@ -327,9 +328,8 @@ impl<'a> Run<'a> {
     fn expect_metrics(&self, index: usize, metrics: &[(String, u64)]) -> Outcome {
         let Some(life) = &self.life else { return Err(self.failure(index, "a job that has failed has no metrics", Vec::new())) };
         let row = |(name, expected): &(String, u64)| {
-            let actual = life.metric(name);
-            let shown = actual.map_or_else(|| format!("{name} does not exist"), |actual| format!("{name}: {actual}"));
-            Row { expected: Some(format!("{name}: {expected}")), actual: Some(shown), same: actual == Some(*expected) }
+            let Found { value, shown } = life.metric(name);
+            Row { expected: Some(format!("{name}: {expected}")), actual: Some(shown), same: value == Some(*expected) }
         };
         let rows: Vec<Row> = metrics.iter().map(row).collect();
         if rows.iter().all(|row| row.same) { Ok(()) } else { Err(self.failure(index, "the metrics are not as expected", rows)) }

@@ -167,6 +167,31 @@ pub struct Source {
     pub timestamp: Option<At<String>>,
     /// How the watermark follows from event times.
     pub watermark: Watermark,
+    /// What becomes of records that do not fit, if the spec says it.
+    pub on_invalid: Option<At<OnInvalid>>,
+    /// How many records that do not fit the job stands, if the spec says it.
+    pub max_invalid: Option<At<u64>>,
+}
+
+/// What becomes of a source's records that do not fit the type of its readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnInvalid {
+    /// The first one fails the job.
+    Fail,
+    /// They go to the lane `invalid`.
+    Lane,
+}
+
+impl Source {
+    /// What becomes of records that do not fit, if something reads the lane `invalid` or nothing does. Silent loss is no default.
+    #[must_use]
+    pub fn on_invalid(&self, is_read: bool) -> OnInvalid {
+        match &self.on_invalid {
+            Some(said) => said.value,
+            None if is_read || self.max_invalid.is_some() => OnInvalid::Lane,
+            None => OnInvalid::Fail,
+        }
+    }
 }
 
 /// A system that a source reads.

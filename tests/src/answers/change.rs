@@ -59,7 +59,7 @@ pub const CHANGES: [&str; 22] = [
 
 /// Makes change number `which`; `None` if the answer has nothing of the kind.
 pub fn change(which: usize, effects: &mut Effects, consumed: &mut u32, bounds: Bounds, rng: &mut Rng) -> Option<Must> {
-    let Effects { writes, timers, outputs } = effects;
+    let Effects { writes, timers, outputs, .. } = effects;
     let other = |_: bool| Must::Either;
     let all_or_none = |valid: bool| if valid { Must::Pass } else { Must::Fail };
     Some(match which {

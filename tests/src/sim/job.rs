@@ -20,7 +20,7 @@ use tidemill_core::schema::{FieldPath, KeyEncoder};
 use tidemill_core::sink::Sink;
 use tidemill_core::state::MemoryBackend;
 use tidemill_core::watermark;
-use tidemill_core::worker::{Graph, Node, SourceSettings, Wire, WireKind};
+use tidemill_core::worker::{Graph, InvalidPolicy, Node, SourceSettings, Wire, WireKind};
 use tidemill_wit::schema::TypeTable;
 
 use super::day::{BOUND, Day};
@@ -73,6 +73,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>, gate: &Gate) -> 
 
     let source = Arc::new(MemorySource::new(day.splits.clone(), basket.clone(), gate.clone()));
     let source_settings = SourceSettings {
+        invalid: InvalidPolicy::default(),
         uid: "pos".to_owned(),
         index: 0,
         source: Arc::clone(&source) as _,

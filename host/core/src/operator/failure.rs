@@ -5,6 +5,7 @@ use tidemill_wit::descriptor::Descriptor;
 use super::{Env, Operator};
 use crate::batch::{Batch, Origin};
 use crate::detector::Failure;
+use crate::sample::Sample;
 use crate::schema::lanes::{DeadLetter, encode_dead_letter};
 use crate::schema::{json_text, key_text};
 use crate::state::DueTimers;
@@ -79,9 +80,14 @@ impl Operator {
         error.while_doing(format!("sending what came of {}", self.record_of(origin)))
     }
 
-    /// A record in words.
+    /// A record in words: where it was read, its key and its time.
     pub(super) fn record_at(&self, batch: &Batch, row: usize) -> String {
-        self.record_of(batch.origin.get(row).copied().unwrap_or(Origin::NONE))
+        let record = self.record_of(batch.origin.get(row).copied().unwrap_or(Origin::NONE));
+        let key = self.settings.factory.descriptor().key.as_ref().filter(|_| self.settings.keyed && !batch.broadcast);
+        let key = key.map(|ty| format!("key {}", short(key_text(ty, batch.key.get(row)))));
+        let time = batch.time_of(row).map(|time| format!("timestamp {time}"));
+        let details: Vec<String> = key.into_iter().chain(time).collect();
+        if details.is_empty() { record } else { format!("{record} ({})", details.join(", ")) }
     }
 
     fn record_of(&self, origin: Origin) -> String {
@@ -104,7 +110,7 @@ impl Operator {
     pub(super) fn bad_record(&mut self, batch: &Batch, row: usize, reason: &str, env: &mut Env<'_>) -> Result<()> {
         let origin = batch.origin.get(row).copied().unwrap_or(Origin::NONE);
         if self.settings.on_error == OnError::Fail {
-            let at = self.record_of(origin);
+            let at = self.record_at(batch, row);
             return Err(Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid)));
         }
         if batch.broadcast && self.subtask > 0 {
@@ -116,7 +122,9 @@ impl Operator {
         let taken = broadcast.as_ref().filter(|_| batch.broadcast).unwrap_or(input);
         let value = json_text(taken, batch.payload.get(row));
         let (source, position) = place.unzip();
+        let what = self.record_at(batch, row);
         self.dead_letter(
+            what,
             &DeadLetter {
                 operator: &self.settings.uid.clone(),
                 reason,
@@ -136,21 +144,29 @@ impl Operator {
             let at = self.timer_at(domain, due);
             return Err(Error::guest(format!("operator {}: {at} failed: {reason}", self.settings.uid)));
         }
+        let what = self.timer_at(domain, due);
         let (time, key, domain_name) = (due.timestamp.first().copied().unwrap_or(0), self.key_of_first(due), domain_name(domain));
         self.reads.state.remove_timers(domain, due, 1)?;
         let value = format!("{{\"domain\":\"{domain_name}\",\"timestamp\":{time},\"key\":{key}}}");
         // As with other output, what comes of a processing-time timer has no event time.
         let timestamp = (domain == Domain::Event).then_some(time);
         let letter = DeadLetter { operator: &self.settings.uid.clone(), reason, source: None, position: None, timestamp, value: &value };
-        self.dead_letter(&letter, env, Origin::timer(time))
+        self.dead_letter(what, &letter, env, Origin::timer(time))
     }
 
-    fn dead_letter(&mut self, letter: &DeadLetter<'_>, env: &mut Env<'_>, origin: Origin) -> Result<()> {
+    fn dead_letter(&mut self, what: String, letter: &DeadLetter<'_>, env: &mut Env<'_>, origin: Origin) -> Result<()> {
         self.metrics.dead_letters += 1;
+        self.dead_letter_samples.add(Sample { place: what, reason: letter.reason.to_owned() });
         let mut payload = Vec::new();
         encode_dead_letter(letter, &mut payload);
         env.outputs.push(self.settings.dead_letter_lane(), &payload, letter.timestamp.map(|time| Timestamp(time).0), origin)
     }
+}
+
+/// A key for a message: one that is long is cut.
+fn short(key: String) -> String {
+    const MOST: usize = 200;
+    if key.len() <= MOST { key } else { format!("{}..", key.get(..key.floor_char_boundary(MOST)).unwrap_or_default()) }
 }
 
 fn domain_name(domain: Domain) -> &'static str {

@@ -1,5 +1,6 @@
 //! The operator: a part of a batch in, one call of the detector, its effects checked and applied as one unit.
 
+mod counters;
 mod failure;
 mod pace;
 mod part;
@@ -17,12 +18,14 @@ pub use failure::OnError;
 pub use part::Cursor;
 pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
 
+use self::counters::Counters;
 use self::pace::{Pace, Weight};
 use crate::Result;
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
-use crate::effects::{Effects, Shape};
+use crate::effects::{Count, Effects, Shape};
 use crate::exchange::Outputs;
+use crate::sample::Samples;
 use crate::state::{BroadcastStates, DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
 
@@ -48,6 +51,8 @@ pub struct Operator {
     timers_singly: bool,
     deadlines_in_a_row: u32,
     metrics: Metrics,
+    counters: Counters,
+    dead_letter_samples: Samples,
 }
 
 /// The time at which a batch is processed, and where its outputs go.
@@ -90,6 +95,8 @@ impl Operator {
             processing_pass: None,
             deadlines_in_a_row: 0,
             metrics: Metrics::default(),
+            counters: Counters::default(),
+            dead_letter_samples: Samples::default(),
         })
     }
 
@@ -186,6 +193,7 @@ impl Operator {
         }
         if self.due.slot.is_empty() {
             self.timers_singly = false;
+            self.reads.lines.settle();
             match domain {
                 Domain::Event => self.event_pass = None,
                 Domain::Processing => self.processing_pass = None,
@@ -210,12 +218,14 @@ impl Operator {
             Err(CallError::Host(error)) => return Err(self.host_failure(error)),
             Err(CallError::Detector(failure)) => self.after_failure(failure)?,
         };
+        self.reads.lines.again();
         if !self.timers_singly {
             self.timer_pace.shrink(due.slot.len());
             self.timers_singly = true;
             return Ok(());
         }
         self.timers_singly = false;
+        self.reads.lines.settle();
         match failure {
             Failure::Fatal(reason) => Err(self.fatal(&self.timer_at(domain, due), &reason)),
             Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) => {
@@ -246,6 +256,7 @@ impl Operator {
 
     fn before_call(&mut self, now: Timestamp) -> Result<Arc<SlotKeys>, CallError> {
         self.effects.clear();
+        self.reads.lines.begin();
         self.reads.processing_time = now;
         let slots = Arc::clone(&self.reads.slots);
         if self.settings.keyed {
@@ -280,7 +291,7 @@ impl Operator {
     }
 
     fn apply(&mut self, env: &mut Env<'_>, origin: impl Fn(usize) -> Origin) -> Result<()> {
-        let Effects { writes, timers, outputs } = &self.effects;
+        let Effects { writes, timers, outputs, .. } = &self.effects;
         if self.settings.keyed {
             self.reads.state.apply(&self.reads.slots, writes, timers, env.now)?;
         }
@@ -294,6 +305,7 @@ impl Operator {
             let origin = origin(at(&outputs.row));
             env.outputs.push(usize::from(lane), payload, time, origin).map_err(|error| self.output_failure(error, origin))?;
         }
+        self.counters.add(&mut self.effects.counts);
         Ok(())
     }
 
@@ -334,6 +346,18 @@ impl Operator {
     /// After a pass that a restore finished: watermarks are not part of state, they begin again at the minimum, as in Flink.
     pub fn forget_watermark(&mut self) {
         self.watermark = Timestamp::MIN;
+    }
+
+    /// What the detector has counted in calls whose effects were applied, by name.
+    #[must_use]
+    pub fn counters(&self) -> Vec<Count> {
+        self.counters.read()
+    }
+
+    /// Examples of the records and timers that went to the dead-letter lane.
+    #[must_use]
+    pub fn dead_letter_samples(&self) -> &Samples {
+        &self.dead_letter_samples
     }
 
     /// What has been counted.

@@ -40,6 +40,7 @@ impl Operator {
     /// Begins a batch; [`process_part`](Self::process_part) goes through it. Its processing time is fixed here, so that it makes no
     /// difference how many parts the batch takes.
     pub fn begin(&mut self, batch: &Batch, now: Timestamp) -> Cursor {
+        self.reads.lines.settle();
         self.metrics.records_in += batch.len() as u64;
         let late = |row: &usize| !batch.broadcast && batch.time_of(*row).is_some_and(|time| time <= self.watermark.0);
         self.metrics.late_records += (0..batch.len()).filter(late).count() as u64;
@@ -66,6 +67,7 @@ impl Operator {
         env.now = cursor.now;
         let before = cursor.rows.start;
         if let Some((row, reason)) = cursor.bad.take_if(|(row, _)| *row == before) {
+            self.reads.lines.settle();
             self.bad_record(batch, row, &reason, env)?;
             cursor.rows.start += 1;
             cursor.singly = false;
@@ -75,6 +77,7 @@ impl Operator {
                 Ok(consumed) => cursor.rows.start += consumed,
                 Err(CallError::Host(error)) => return Err(self.host_failure(error)),
                 Err(CallError::Detector(failure)) => {
+                    self.reads.lines.again();
                     let failure = self.after_failure(failure)?;
                     self.after_failed_part(batch, cursor, part, failure)?;
                 }

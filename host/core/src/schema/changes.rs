@@ -18,6 +18,23 @@ pub fn changes(then: &TypeTable, now: &TypeTable) -> Vec<String> {
     list.found
 }
 
+/// The old field that a new one may be under another name: the only one of its type that is gone.
+pub(super) fn renamed_from<'a>(
+    (from, then): (&TypeTable, &'a [Field]),
+    (to, now): (&TypeTable, &[Field]),
+    field: &Field,
+) -> Option<&'a str> {
+    let ty = describe_type(to, &field.ty);
+    let is_taken = |old: &Field| now.iter().any(|other| other.name == old.name || other.aliases.contains(&old.name));
+    let mut gone = then.iter().filter(|old| !is_taken(old) && describe_type(from, &old.ty) == ty);
+    gone.next().filter(|_| gone.next().is_none()).map(|old| old.name.as_str())
+}
+
+/// What to do if something has another name now.
+pub(super) fn alias_hint(old: &str, new: &str) -> String {
+    format!(": if {new} is `{old}` under another name, write #[serde(alias = \"{old}\")] on it, which keeps the values")
+}
+
 struct List<'a> {
     then: &'a TypeTable,
     now: &'a TypeTable,
@@ -64,7 +81,8 @@ impl<'a> List<'a> {
                 || then.iter().position(|old| field.aliases.contains(&old.name) && !now.iter().any(|other| other.name == old.name));
             let old = then.iter().position(|old| old.name == field.name).or_else(renamed);
             let Some((index, old)) = old.and_then(|index| then.get(index).map(|old| (index, old))) else {
-                self.say(&field.name, "added");
+                let hint = renamed_from((self.then, then), (self.now, now), field).map_or_else(String::new, |old| alias_hint(old, "it"));
+                self.say(&field.name, &format!("added{hint}"));
                 continue;
             };
             taken.push(index);

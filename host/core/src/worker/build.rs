@@ -108,6 +108,7 @@ pub fn build(graph: &Graph, setup: &WorkerSetup) -> Result<Vec<Worker>> {
 /// # Errors
 /// A component, split or sink cannot be opened, a broadcast state is not what was stored, or a state is missing.
 pub fn build_with(graph: &Graph, setup: &WorkerSetup, states: Vec<States>) -> Result<Vec<Worker>> {
+    begin_sources(graph, setup);
     let mut ports = connect(graph, setup);
     let groups = drift_groups(graph, setup.wakers.len());
     let mut workers = Vec::with_capacity(setup.wakers.len());
@@ -139,6 +140,15 @@ pub fn build_with(graph: &Graph, setup: &WorkerSetup, states: Vec<States>) -> Re
         workers.push(Worker::new(subtask, tasks));
     }
     Ok(workers)
+}
+
+/// What sources count over all subtasks goes back to where their splits are.
+fn begin_sources(graph: &Graph, setup: &WorkerSetup) {
+    for node in &graph.nodes {
+        if let Node::Source(settings) = node {
+            settings.invalid.begin(setup.splits.get(settings.index as usize).map_or(&[], Vec::as_slice));
+        }
+    }
 }
 
 /// Lets the operator's observer, if it has one, see all its lanes.

@@ -5,6 +5,7 @@
 
 mod build;
 mod input;
+mod invalid;
 mod operator_task;
 mod restored;
 mod sink_task;
@@ -15,14 +16,17 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use build::{Graph, Node, States, Wire, WireKind, WorkerSetup, build, build_with, open_states};
+pub use invalid::{InvalidPolicy, OnInvalid};
 pub use operator_task::OperatorTask;
 pub use restored::RestoredOperator;
 pub use sink_task::SinkTask;
 pub use snapshot::{TaskPart, WorkerSnapshot};
 pub use source_task::{Alignment, INVALID_LANE, MAIN_LANE, SourceSettings, SourceTask};
 
+use crate::effects::Count;
 use crate::exchange::Barrier;
 use crate::operator::Metrics;
+use crate::sample::Samples;
 use crate::source::Split;
 use crate::{Error, Result, Timestamp};
 
@@ -295,12 +299,14 @@ pub struct WorkerStatistics {
 }
 
 /// Counts of a source's subtask.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SourceStatistics {
     /// Records read, valid or not.
     pub records: u64,
     /// Records that went to the invalid lane.
     pub invalid: u64,
+    /// Examples of them.
+    pub invalid_samples: Samples,
     /// The last watermark; [`Timestamp::MIN`] before the first.
     pub watermark: Timestamp,
 }
@@ -312,6 +318,10 @@ pub struct OperatorStatistics {
     pub metrics: Metrics,
     /// Records sent per lane, the dead-letter lane last.
     pub lanes: Vec<u64>,
+    /// What the detector has counted, by name.
+    pub counters: Vec<Count>,
+    /// Examples of what went to the dead-letter lane.
+    pub dead_letter_samples: Samples,
     /// The watermark; [`Timestamp::MIN`] before the first.
     pub watermark: Timestamp,
 }

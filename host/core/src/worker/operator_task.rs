@@ -169,6 +169,8 @@ impl OperatorTask {
         OperatorStatistics {
             metrics: self.operator.metrics(),
             lanes: self.outputs.records().collect(),
+            counters: self.operator.counters(),
+            dead_letter_samples: self.operator.dead_letter_samples().clone(),
             watermark: self.operator.watermark(),
         }
     }

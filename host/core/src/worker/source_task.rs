@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use super::invalid::InvalidPolicy;
 use super::{Events, SourceStatistics, Turn};
 use crate::batch::{Batch, Origin};
 use crate::drift::Member;
 use crate::exchange::{Barrier, Element, Outputs};
 use crate::rate::MaxRate;
+use crate::sample::{Sample, Samples};
 use crate::schema::FieldPath;
 use crate::schema::lanes::encode_invalid;
-use crate::source::{InvalidRow, Limit, Polled, Source, SourceRows, Split, SplitNames, SplitReader};
+use crate::source::{InvalidRow, Limit, Polled, Source, SourceRows, Split, SplitNames, SplitReader, place};
 use crate::watermark::{Progress, SplitWatermarks, Strategy};
 use crate::{Error, Result, Timestamp};
 
@@ -36,6 +38,8 @@ pub struct SourceSettings {
     pub timestamp: Option<FieldPath>,
     /// How watermarks follow.
     pub watermark: Strategy,
+    /// What becomes of records that cannot be decoded.
+    pub invalid: InvalidPolicy,
     /// With which other sources it stays together in event time; `None`: with none.
     pub alignment: Option<Alignment>,
     /// How many records a second all subtasks may read together; `None`: as many as they can.
@@ -65,6 +69,7 @@ pub struct SourceTask {
     rows: SourceRows,
     records: u64,
     invalid: u64,
+    invalid_samples: Samples,
     /// The next turn only says that the subtask has ended; then nothing more comes.
     ended: bool,
     stopped: bool,
@@ -91,6 +96,7 @@ impl SourceTask {
             rows: SourceRows::default(),
             records: 0,
             invalid: 0,
+            invalid_samples: Samples::default(),
             ended: false,
             stopped: false,
             quiet_until: Timestamp::MIN,
@@ -104,7 +110,8 @@ impl SourceTask {
     /// # Errors
     /// The split cannot be opened.
     pub fn assign(&mut self, split: Split) -> Result<()> {
-        self.settings.splits.add(self.settings.index, &self.settings.uid, &split);
+        let SourceSettings { index, uid, source, splits, .. } = &*self.settings;
+        splits.add(*index, uid, &split, source.unit());
         let reader = if split.finished { None } else { Some(self.settings.source.open(&split)?) };
         self.watermarks.add(split.finished);
         self.splits.push(OpenSplit { split, reader });
@@ -270,23 +277,50 @@ impl SourceTask {
             self.watermarks.record(index, Timestamp(newest));
         }
         self.outputs.send(MAIN_LANE, batch)?;
-        self.emit_invalid(&rows.invalid, split)?;
+        self.emit_invalid(&mut rows.invalid, index)?;
         self.rows = rows;
         Ok(())
     }
 
-    fn emit_invalid(&mut self, invalid: &[InvalidRow], split: u32) -> Result<()> {
-        self.invalid += invalid.len() as u64;
-        let mut payload = Vec::new();
-        for row in invalid {
-            let origin = Origin { source: self.settings.index, split, position: row.position };
-            let place = self.settings.splits.place(origin).map_or_else(String::new, |(_, place)| place);
-            payload.clear();
-            encode_invalid(&row.reason, &place, &row.raw, &mut payload);
-            self.outputs.push(INVALID_LANE, &payload, None, origin)?;
+    /// Sends the records that could not be decoded to their lane, or fails the job with the first one that the policy does not allow.
+    fn emit_invalid(&mut self, invalid: &mut [InvalidRow], index: usize) -> Result<()> {
+        let Some(OpenSplit { split, .. }) = self.splits.get_mut(index) else { return Ok(()) };
+        if invalid.is_empty() {
+            return Ok(());
         }
-        self.outputs.flush();
+        invalid.sort_by_key(|row| row.position);
+        if let Some((row, why)) = self.settings.invalid.refuses(invalid) {
+            let SourceSettings { uid, source, .. } = &*self.settings;
+            let place = place_of(&**source, split, row.position);
+            return Err(Error::input(format!("source {uid}: the record at {place} is invalid: {}. {why}", row.reason)));
+        }
+        split.invalid += invalid.len() as u64;
+        self.invalid += invalid.len() as u64;
+        let split = split.clone();
+        self.sample(invalid, &split);
+        if self.outputs.is_read(INVALID_LANE) {
+            let mut payload = Vec::new();
+            for row in &*invalid {
+                let origin = Origin { source: self.settings.index, split: split.id, position: row.position };
+                let place = self.settings.splits.place(origin).map_or_else(String::new, |(_, place)| place);
+                payload.clear();
+                encode_invalid(&row.reason, &place, &row.raw, &mut payload);
+                self.outputs.push(INVALID_LANE, &payload, None, origin)?;
+            }
+            self.outputs.flush();
+        }
         Ok(())
+    }
+
+    /// Keeps the first and the newest invalid record for messages.
+    fn sample(&mut self, invalid: &[InvalidRow], split: &Split) {
+        let source = &*self.settings.source;
+        if let (None, Some(row)) = (&self.invalid_samples.first, invalid.first()) {
+            self.invalid_samples.add(Sample { place: place_of(source, split, row.position), reason: row.reason.clone() });
+        }
+        if let Some(row) = invalid.last() {
+            self.invalid_samples.add(Sample { place: place(&split.name, source.unit(), row.position), reason: row.reason.clone() });
+        }
     }
 
     fn tell_progress(&mut self) {
@@ -323,7 +357,20 @@ impl SourceTask {
     }
 
     pub(super) fn statistics(&self) -> SourceStatistics {
-        SourceStatistics { records: self.records, invalid: self.invalid, watermark: self.watermarks.emitted() }
+        SourceStatistics {
+            records: self.records,
+            invalid: self.invalid,
+            invalid_samples: self.invalid_samples.clone(),
+            watermark: self.watermarks.emitted(),
+        }
+    }
+}
+
+/// A position of a split for people, with its line where that is known.
+fn place_of(source: &dyn Source, split: &Split, position: u64) -> String {
+    match source.line_of(split, position) {
+        Some(line) => format!("{} line {line} ({} {position})", split.name, source.unit()),
+        None => place(&split.name, source.unit(), position),
     }
 }
 

@@ -13,7 +13,9 @@ use tidemill_wit::columns::Blobs;
 use tidemill_wit::descriptor::{Descriptor, LaneDescriptor, StateDescriptor, StateKind, TtlUpdate, write_op};
 use tidemill_wit::schema::{Field, Shape, TableBuilder, Type, TypeTable};
 
-use super::{Alignment, Graph, Node, Report, RestoredOperator, SourceSettings, Step, Wire, WireKind, Worker, WorkerSetup, build};
+use super::{
+    Alignment, Graph, InvalidPolicy, Node, Report, RestoredOperator, SourceSettings, Step, Wire, WireKind, Worker, WorkerSetup, build,
+};
 use crate::batch::Batch;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::detector::{CallContext, Detector, DetectorFactory, Elements, Failure, Reads, Timers};
@@ -229,6 +231,7 @@ fn operator() -> Arc<OperatorSettings> {
 
 fn source(index: usize, shape: Shaped, feed: &Feed) -> Arc<SourceSettings> {
     Arc::new(SourceSettings {
+        invalid: InvalidPolicy::default(),
         uid: format!("source-{index}"),
         index: u32::try_from(index).unwrap(),
         source: Arc::new(TestSource { feed: Arc::clone(feed), bounded: shape.bounded }),

@@ -81,15 +81,16 @@ fn a_row_of_a_table_is_found() {
 }
 
 #[test]
-fn what_calls_count_is_summed_over_instances() {
+fn what_a_call_counts_is_one_of_its_effects() {
     let items = format!("{} (data (i32.const 512) \"late\")", import("telemetry", "count", "i32 i32 i64"));
     let count = "(call $count (i32.const 512) (i32.const 4) (i64.const 5))";
     let factory = factory(&Guest { items, elements: format!("{count} {count} {}", all()), ..Guest::default() });
+    let mut detector = tidemill_core::detector::DetectorFactory::open(&factory, &[]).unwrap();
     for _ in 0..2 {
-        let mut detector = tidemill_core::detector::DetectorFactory::open(&factory, &[]).unwrap();
-        Call::new().elements(&mut *detector).unwrap();
+        let mut call = Call::new();
+        call.elements(&mut *detector).unwrap();
+        assert_eq!(call.effects.counts, [("late".into(), 10)]);
     }
-    assert_eq!(factory.counters(), [("late".to_owned(), 20)]);
 }
 
 #[test]

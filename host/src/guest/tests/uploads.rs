@@ -28,7 +28,7 @@ fn what_is_no_guest_is_refused_in_one_sentence() {
     refused(b"\0asm", "is cut short");
     refused(b"\0asm\x07\0\0\0", "is not valid WebAssembly");
     refused(&component("(module)"), "has no component type");
-    refused(&component("(component)"), "does not export describe, open, process-elements, on-timers, process-broadcast-elements");
+    refused(&component("(component)"), "exports no detector: export one with tidemill_sdk::export!(YourDetector)");
     refused(&embedded("(module (memory (export \"memory\") 1))", "keyed-process-function"), "does not fit its component type");
     refused(&component("(module (func (result i32)))"), "is not valid WebAssembly: type mismatch");
 }

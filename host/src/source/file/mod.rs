@@ -12,6 +12,7 @@ mod csv;
 mod discover;
 mod handles;
 mod identity;
+mod line;
 mod lines;
 mod splits;
 mod window;
@@ -116,6 +117,14 @@ impl Source for FileSource {
 
     fn bounded(&self) -> bool {
         !self.config.follow
+    }
+
+    fn unit(&self) -> &'static str {
+        "byte"
+    }
+
+    fn line_of(&self, split: &Split, position: u64) -> Option<u64> {
+        line::number(&self.config.base.join(&split.name), position)
     }
 }
 

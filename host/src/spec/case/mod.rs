@@ -176,8 +176,6 @@ pub struct Expected {
 pub struct Context<'a> {
     /// The file of a component that is given by its name, or where it was looked for.
     pub component: &'a dyn Fn(&str) -> Result<PathBuf, String>,
-    /// The names of the metrics.
-    pub metrics: &'a [&'a str],
 }
 
 /// Reads a case file.

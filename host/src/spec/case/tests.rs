@@ -8,7 +8,7 @@ use crate::spec::error::SpecError;
 
 fn read(text: &str) -> Result<Case, SpecError> {
     let component = |name: &str| Ok(PathBuf::from(format!("/built/{name}.wasm")));
-    let context = Context { component: &component, metrics: &["keys"] };
+    let context = Context { component: &component };
     parse(&Text { text, file: "a/some.case.yaml", base: Path::new("/a") }, &context)
 }
 

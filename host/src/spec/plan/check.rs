@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{DEAD_LETTER, Edge, INVALID, MAIN, Node, Part, Plan};
 use crate::spec::error::{At, Place, Problem, Problems};
-use crate::spec::job::{JobSpec, OnError, SinkConnector, Stream};
+use crate::spec::job::{JobSpec, OnError, OnInvalid, SinkConnector, Source, Stream};
 use crate::spec::nearest::hint;
 
 /// The graph of a spec, as far as it is sound.
@@ -243,6 +243,11 @@ fn warnings(spec: &JobSpec, plan: &Plan) -> Vec<Problem> {
         warnings.add(&Place::Whole, "the job has no sinks: its output goes nowhere");
     }
     for (index, node) in plan.nodes.iter().enumerate() {
+        if let Part::Source(source) = node.part
+            && let Some(source) = spec.sources.get(source)
+        {
+            warn_of_invalid(source, plan.outputs(index).any(|edge| edge.lane == INVALID), &mut warnings);
+        }
         let Part::Operator(operator) = node.part else { continue };
         let Some(operator) = spec.operators.get(operator) else { continue };
         let outputs = outputs.get(index).map(Vec::as_slice).unwrap_or_default();
@@ -260,4 +265,23 @@ fn warnings(spec: &JobSpec, plan: &Plan) -> Vec<Problem> {
         }
     }
     warnings.into_list()
+}
+
+fn warn_of_invalid(source: &Source, is_read: bool, warnings: &mut Problems) {
+    let At { value: uid, at } = &source.uid;
+    let lane = format!("{uid}.{INVALID}");
+    match (source.on_invalid(is_read), is_read) {
+        (OnInvalid::Fail, true) => warnings.add(at, format!("`{lane}` stays empty: the source has on_invalid: fail")),
+        (OnInvalid::Fail, false) if source.on_invalid.is_none() => warnings.add(
+            at,
+            format!(
+                "nothing reads `{lane}`, so the first record that does not fit will end the job: give the lane a sink, or say `on_invalid: \
+                 lane`, which drops such records and counts them, or `on_invalid: fail`, if that is meant"
+            ),
+        ),
+        (OnInvalid::Lane, false) => {
+            warnings.add(at, format!("nothing reads `{lane}`: records that do not fit are dropped and only counted"));
+        }
+        (OnInvalid::Fail, false) | (OnInvalid::Lane, true) => {}
+    }
 }

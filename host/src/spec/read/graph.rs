@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use crate::spec::Text;
 use crate::spec::error::{At, Place, Problems};
 use crate::spec::fields::{self, Fields};
-use crate::spec::job::{Alignment, FileSink, FileSource, Format, Sink, SinkConnector, Source, SourceConnector, Watermark};
+use crate::spec::job::{Alignment, FileSink, FileSource, Format, OnInvalid, Sink, SinkConnector, Source, SourceConnector, Watermark};
 use crate::spec::tree::Node;
 
+const ON_INVALID: &[(&str, OnInvalid)] = &[("fail", OnInvalid::Fail), ("lane", OnInvalid::Lane)];
 const FORMATS: &[(&str, Format)] = &[("json", Format::Json), ("csv", Format::Csv)];
 
 /// The longest record, unless the spec says otherwise.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 pub(super) fn source(node: &Node, text: &Text<'_>, problems: &mut Problems) -> Option<Source> {
-    let fields = Fields::of(node, "a source", &["uid", "file", "max_rate", "timestamp", "watermark"], problems)?;
+    let fields =
+        Fields::of(node, "a source", &["uid", "file", "max_rate", "timestamp", "watermark", "on_invalid", "max_invalid"], problems)?;
     let file = fields.required("file", "the system that the source reads", problems);
     let timestamp = fields.read("timestamp", fields::text_at, problems);
     let node = fields.get("watermark");
@@ -24,12 +26,19 @@ pub(super) fn source(node: &Node, text: &Text<'_>, problems: &mut Problems) -> O
     if let (Some(node), None, false) = (node, fields.get("timestamp"), only_idle && watermark.idle_timeout.is_some()) {
         problems.add(&node.at, "`watermark` does nothing without `timestamp`, the field that holds the event time");
     }
+    let on_invalid = fields.read("on_invalid", fields::at(fields::choice(ON_INVALID)), problems);
+    let max_invalid = fields.read("max_invalid", fields::at(fields::whole(1)), problems);
+    if let (Some(At { value: OnInvalid::Fail, .. }), Some(most)) = (&on_invalid, &max_invalid) {
+        problems.add(&most.at, "`max_invalid` does nothing with on_invalid: fail, which stands no invalid record; remove one of them");
+    }
     Some(Source {
         uid: super::uid(&fields, "source", problems),
         connector: SourceConnector::File(file_source(file, fields.at, text, problems)),
         max_rate: fields.read("max_rate", fields::whole(1), problems),
         timestamp,
         watermark,
+        on_invalid,
+        max_invalid,
     })
 }
 

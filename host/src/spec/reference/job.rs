@@ -183,6 +183,20 @@ static SOURCE: Object = Object::new(
             "{ bounded_out_of_orderness: 1m }",
         )
         .with("timestamp: ts"),
+        field(
+            "on_invalid",
+            Kind::Choice(&["fail", "lane"]),
+            Default::Words("lane if something reads the lane `invalid` or `max_invalid` is given, else fail"),
+            "What becomes of records that do not fit: the first one ends the job, or they go to the lane `invalid`, where they are dropped and counted if nothing reads it.",
+            "lane",
+        ),
+        field(
+            "max_invalid",
+            Kind::Whole(1),
+            Default::Words("any number"),
+            "How many records that do not fit may go to the lane `invalid`, over all workers and restarts: one more ends the job.",
+            "1000",
+        ),
     ],
 );
 

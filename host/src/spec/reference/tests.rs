@@ -56,7 +56,7 @@ fn parsed(document: &Document, text: &str) -> Result<String, String> {
     let read = if std::ptr::eq(document.root, JOB.root) {
         crate::spec::parse(&text, &[], &|_| None).map(|spec| format!("{spec:?}"))
     } else {
-        let context = case::Context { component: &|name| Ok(Path::new("/").join(name)), metrics: &["keys"] };
+        let context = case::Context { component: &|name| Ok(Path::new("/").join(name)) };
         case::parse(&text, &context).map(|case| format!("{case:?}"))
     };
     read.map_err(|error| error.to_string())

@@ -108,7 +108,8 @@ fn broadcast_streams_are_edges_of_their_own() {
 fn what_is_probably_not_meant_is_warned_of() {
     let warnings = |text: &str| {
         let plan = Plan::of(&read(text, &[]).unwrap()).unwrap();
-        plan.warnings.iter().map(|warning| format!("{}: {}", warning.at.within("job.yaml"), warning.message)).collect::<Vec<_>>()
+        let others = plan.warnings.iter().filter(|warning| !warning.message.contains("`baskets.invalid`"));
+        others.map(|warning| format!("{}: {}", warning.at.within("job.yaml"), warning.message)).collect::<Vec<_>>()
     };
     let sinkless = JOB.split("sinks:").next().unwrap();
     assert_eq!(warnings(sinkless), ["job.yaml: the job has no sinks: its output goes nowhere"]);
@@ -118,4 +119,23 @@ fn what_is_probably_not_meant_is_warned_of() {
     assert_eq!(warnings(&empty), ["job.yaml:7:10: `lines.dead-letter` stays empty: the operator has on_error: fail"]);
     let unread = JOB.replace("input: lines", "input: baskets");
     assert_eq!(warnings(&unread), ["job.yaml:7:10: nothing reads the operator `lines`: its output goes nowhere"]);
+}
+
+#[test]
+fn records_that_do_not_fit_and_that_nobody_reads_are_warned_of() {
+    let warnings = |more: &str, sink: &str| {
+        let text = JOB.replace("sources:\n", &format!("sources:\n  - {{ uid: web, file: {{ path: web.jsonl, format: json }}{more} }}\n"));
+        let text = text.replace("input: lines", &format!("input: [lines, {sink}]")).replace("input: baskets", "input: [baskets, web]");
+        let plan = Plan::of(&read(&text, &[]).unwrap()).unwrap();
+        plan.warnings.iter().map(|warning| warning.message.clone()).filter(|text| text.contains("`web.invalid`")).collect::<Vec<_>>()
+    };
+    let [ends] = &*warnings("", "baskets.invalid") else { panic!() };
+    assert!(ends.starts_with("nothing reads `web.invalid`, so the first record that does not fit will end the job"), "{ends}");
+    let dropped = ["nothing reads `web.invalid`: records that do not fit are dropped and only counted"];
+    assert_eq!(warnings(", on_invalid: lane", "baskets.invalid"), dropped);
+    assert_eq!(warnings(", max_invalid: 9", "baskets.invalid"), dropped);
+    assert_eq!(warnings(", on_invalid: fail", "baskets.invalid"), Vec::<String>::new());
+    assert_eq!(warnings(", max_invalid: 9", "web.invalid"), Vec::<String>::new());
+    assert_eq!(warnings("", "web.invalid"), Vec::<String>::new());
+    assert_eq!(warnings(", on_invalid: fail", "web.invalid"), ["`web.invalid` stays empty: the source has on_invalid: fail"]);
 }

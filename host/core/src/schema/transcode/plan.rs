@@ -2,6 +2,7 @@
 
 use tidemill_wit::schema::{self, Field, Shape, Type, TypeTable, Variant};
 
+use super::super::changes::{alias_hint, renamed_from};
 use super::super::describe::describe_type;
 use super::super::scalar::Int;
 use super::super::walk::{shape, through_newtypes};
@@ -127,7 +128,7 @@ impl<'a> Compiler<'a> {
                 None => match (&field.default, &field.ty) {
                     (Some(default), _) => FieldOp::Bytes(default.clone()),
                     (None, Type::Option(_)) => FieldOp::Bytes(vec![0]),
-                    (None, ty) => return Err(self.added(field, ty)),
+                    (None, ty) => return Err(self.added(field, ty, (from, to))),
                 },
             };
             ops.push(op);
@@ -144,7 +145,12 @@ impl<'a> Compiler<'a> {
                 .or_else(|| to.iter().position(|other| other.aliases.contains(&variant.name)));
             let found = index.and_then(|index| Some((u32::try_from(index).ok()?, to.get(index)?)));
             let Some((index, other)) = found else {
-                return Err(self.mismatch(&Type::Named(old), &Type::Named(new), &format!("the variant `{}` is gone", variant.name)));
+                let came: Vec<_> = to.iter().filter(|other| !from.iter().any(|old| old.name == other.name)).collect();
+                let hint = match &*came {
+                    [other] => alias_hint(&variant.name, &format!("`{}`", other.name)),
+                    _ => String::new(),
+                };
+                return Err(self.mismatch(&Type::Named(old), &Type::Named(new), &format!("the variant `{}` is gone{hint}", variant.name)));
             };
             let content = self.inside(&format!(".{}", variant.name), |this| this.content((old, variant), (new, other)))?;
             plans.push((index, content));
@@ -175,13 +181,14 @@ impl<'a> Compiler<'a> {
         result
     }
 
-    fn added(&mut self, field: &Field, ty: &Type) -> Mismatch {
+    fn added(&mut self, field: &Field, ty: &Type, (from, to): (&[Field], &[Field])) -> Mismatch {
+        let hint = renamed_from((self.from, from), (self.to, to), field).map_or_else(String::new, |old| alias_hint(old, "it"));
         self.path.push(format!(".{}", field.name));
         let mismatch = Mismatch {
             path: self.path(),
             from: "none".to_owned(),
             to: describe_type(self.to, ty),
-            reason: "the new field has neither a default nor an option's type".to_owned(),
+            reason: format!("the new field has neither a default nor an option's type{hint}"),
         };
         self.path.pop();
         mismatch

@@ -6,7 +6,7 @@ use std::task::Waker;
 use tidemill_wit::descriptor::{Descriptor, LaneDescriptor};
 use tidemill_wit::schema::{Field, NamedType, Shape, Type, TypeTable};
 
-use super::super::{Graph, Node, RestoredOperator, SourceSettings, Wire, WireKind, Worker, WorkerSetup, build};
+use super::super::{Graph, InvalidPolicy, Node, RestoredOperator, SourceSettings, Wire, WireKind, Worker, WorkerSetup, build};
 use crate::batch::Batch;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::detector::{CallContext, Detector, DetectorFactory, Elements, Failure, Reads, Timers};
@@ -73,6 +73,7 @@ impl World {
     fn graph(&self, options: Options) -> Graph {
         let input = record("Event", &[("key", Type::I64), ("time", Type::I64)]);
         let source = SourceSettings {
+            invalid: InvalidPolicy::default(),
             uid: "source".to_owned(),
             index: 0,
             source: Arc::new(self.clone()),
