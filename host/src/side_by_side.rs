@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::{available_parallelism, scope};
+use std::thread::{Builder, available_parallelism, scope};
 
 use tidemill_core::{Error, Result};
 
@@ -25,8 +25,12 @@ pub fn side_by_side<T: Send>(count: u32, work: impl Fn(u32) -> Result<T> + Sync)
     let threads = available_parallelism().map_or(1, NonZero::get).min(count as usize);
     // All are waited for, whatever became of the first.
     let outcomes: Vec<Result<Vec<(u32, T)>>> = scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        // Where no more threads can be made, those that were do it all; without any, this one.
+        let threads: Vec<_> = (0..threads).map_while(|_| Builder::new().spawn_scoped(scope, some).ok()).collect();
         let stopped = || Err(Error::storage("one of several things done side by side stopped"));
+        if threads.is_empty() {
+            return vec![some()];
+        }
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| stopped())).collect()
     });
     let mut done: Vec<(u32, T)> = outcomes.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();

@@ -20,6 +20,9 @@ pub const PATIENCE: Duration = Duration::from_mins(10);
 /// [`Workplace::complete`] ends it.
 pub const FOLLOW: &str = "sources.pos-baskets.file.follow=true";
 
+/// The folder of compiled components in a [`Workplace`].
+pub const CACHE: &str = "cache";
+
 /// The root of the repository.
 #[must_use]
 pub fn root() -> PathBuf {
@@ -200,7 +203,8 @@ impl Workplace {
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(tidemill());
-        command.args(arguments).current_dir(self.dir.path()).env("RUST_BACKTRACE", "0");
+        command.args(arguments);
+        self.prepare(&mut command);
         command
     }
 
@@ -230,8 +234,13 @@ impl Workplace {
     pub fn start_limited(&self, limit: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new("bash");
         command.args(["-c", &format!("ulimit -S {limit}; exec \"$0\" \"$@\"")]).arg(tidemill()).args(arguments);
-        command.current_dir(self.dir.path()).env("RUST_BACKTRACE", "0");
+        self.prepare(&mut command);
         self.spawn(command)
+    }
+
+    /// In the folder, and with a cache of compiled components in it, so that nothing outside of it matters.
+    fn prepare(&self, command: &mut Command) {
+        command.current_dir(self.dir.path()).env("RUST_BACKTRACE", "0").env("TIDEMILL_CACHE_DIR", self.path(CACHE));
     }
 
     #[expect(clippy::expect_used, reason = "a test cannot go on")]

@@ -1,8 +1,9 @@
 //! Components that are not what they should be.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
-use tidemill_tests::cli::{Workplace, component};
+use tidemill_tests::cli::{CACHE, Workplace, component};
 
 fn place(component: &str) -> Workplace {
     let place = Workplace::new();
@@ -56,7 +57,7 @@ fn a_component_that_fails_to_open_ends_the_start() {
 fn a_damaged_cache_is_made_anew() {
     let place = place(&component("picky").display().to_string());
     place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
-    let cache = "tidemill-data/pass/components";
+    let cache = CACHE;
     let names = place.names(cache);
     assert_eq!(names.len(), 1, "{names:?}");
     let path = place.path(cache).join(&names[0]);
@@ -64,6 +65,12 @@ fn a_damaged_cache_is_made_anew() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    place.run(&["run", "job.yaml", "--fresh"]).expect(0, &["finished"]);
+    place.run(&["run", "job.yaml", "--fresh"]).expect(0, &["its cache entry is not used", "finished"]);
     assert_ne!(fs::read(&path).unwrap(), bytes);
+    // Its checksum is right, but others may have written both.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    place.run(&["run", "job.yaml", "--fresh"]).expect(0, &["its mode 0666 lets other users write to it", "finished"]);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o022, 0, "it is replaced");
+    fs::set_permissions(place.path(cache), fs::Permissions::from_mode(0o777)).unwrap();
+    place.run(&["run", "job.yaml", "--fresh"]).expect(0, &["components are compiled at every start", "/cache` has mode 0777", "finished"]);
 }

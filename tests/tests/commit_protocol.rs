@@ -72,7 +72,7 @@ struct Life<'a> {
 impl<'a> Life<'a> {
     fn new(disk: &SimDisk, rng: &'a mut Rng, fault: Fault) -> Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-        let config = FileSinkConfig { dir: OUT.into(), job: 1, extension: "jsonl".to_owned(), header: None };
+        let config = FileSinkConfig { dir: OUT.into(), job: 1, owner: None, extension: "jsonl".to_owned(), header: None };
         let sink = Arc::new(FileSink::new(config, Arc::clone(&disk), Arc::new(|| Box::new(Plain) as Box<dyn RowEncode>)));
         let store = CheckpointStore::open(disk, PathBuf::from(CHECKPOINTS))?;
         let (positions, phase) = (vec![0; SUBTASKS as usize], Phase::Restore);

@@ -65,7 +65,7 @@ fn components_give_the_batch_answer_at_any_batch_size() {
     let place = Workplace::larkspur();
     let day = larkspur_day(&place);
     let engine = GuestEngine::new().unwrap();
-    let cache = ComponentCache::new(place.path("components"));
+    let cache = ComponentCache::open(&place.path("components")).unwrap();
     for (parallelism, batch_rows) in [(1, 1), (1, 1024), (3, 1), (2, 100)] {
         let spec = tidemill::spec::load(&place.path("job.yaml"), &[format!("parallelism={parallelism}")]).unwrap();
         let disk = SimDisk::new(1);

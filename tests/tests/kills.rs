@@ -153,7 +153,7 @@ fn kill_again_and_again(more: &[&str]) -> Workplace {
     let rest = feed.left();
     feed.give(&place, rest);
     place.run(&[&common[..], more].concat()).expect(0, &["finished"]);
-    assert!(place.names("out/alerts").iter().all(|name| !name.starts_with('.')), "hidden parts are left");
+    assert!(place.names("out/alerts").iter().all(|name| !name.starts_with(".part")), "hidden parts are left");
     place.check_with_oracle();
     let missed: Vec<_> = AIMS.into_iter().take(usize::try_from(kills / 2).unwrap()).filter(|aim| !found.contains_key(aim.name())).collect();
     assert!(missed.is_empty() && found.contains_key("idle"), "never hit: {missed:?}");
@@ -164,7 +164,7 @@ fn kill_again_and_again(more: &[&str]) -> Workplace {
 fn circumstances(place: &Workplace, ended: &Ended) -> Vec<&'static str> {
     let has = |name: &String, file: &str| place.path(CHECKPOINTS).join(name).join(file).exists();
     let folders: Vec<_> = place.names(CHECKPOINTS).into_iter().filter(|name| name.starts_with("chk-")).collect();
-    let hidden = ["out/alerts", "out/late"].iter().flat_map(|folder| place.names(folder)).any(|name| name.starts_with('.'));
+    let hidden = ["out/alerts", "out/late"].iter().flat_map(|folder| place.names(folder)).any(|name| name.starts_with(".part"));
     let cases = [
         ("before the manifest", folders.iter().any(|name| !has(name, "manifest.json"))),
         (

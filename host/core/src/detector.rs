@@ -84,6 +84,8 @@ pub enum Failure {
     Deadline(String),
     /// The call trapped, broke a limit or answered nonsense.
     Trap(String),
+    /// The machine lacks something for an instance, such as memory: no fault of the detector.
+    Machine(String),
 }
 
 /// What all rows of a call share: the time and the keys with their state.

@@ -23,6 +23,9 @@ pub enum Kind {
     Storage,
     /// Stored data is not what was written. Never retried.
     Corrupt,
+    /// The machine or a limit of the process lacks something, such as threads or memory: retried from the last checkpoint, but not at the first
+    /// start.
+    Machine,
 }
 
 /// What was being done, to which object, what is wrong; causes are chained by [`source`](StdError::source).

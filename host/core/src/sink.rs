@@ -63,6 +63,25 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// The target cannot be listed.
     fn newest_commit(&self) -> Result<Option<(u32, u64)>>;
+
+    /// What the target remembers of this job's newest commit, also after a reader has taken its output away; `None` if it remembers nothing.
+    ///
+    /// # Errors
+    /// The target cannot be looked into.
+    fn remembered(&self) -> Result<Option<Remembered>> {
+        Ok(None)
+    }
+}
+
+/// What a sink's target remembers of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The highest incarnation that has committed output.
+    pub incarnation: u32,
+    /// Its highest checkpoint that has.
+    pub checkpoint: u64,
+    /// Where the job's checkpoints are, if it was not this job but one of the same name with checkpoints in another place.
+    pub elsewhere: Option<String>,
 }
 
 /// Which subtask writes, in which life of the job.

@@ -13,6 +13,7 @@ mod stop;
 mod test;
 mod validate;
 
+mod folder;
 mod live;
 mod logging;
 mod numbers;
@@ -27,6 +28,7 @@ use clap::{Parser, Subcommand};
 use tidemill_core::{Error, Kind};
 
 use self::logging::LogFormat;
+use crate::machine;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -120,18 +122,21 @@ fn raise_open_files() {
 }
 
 fn report(error: &Error, format: LogFormat) -> ExitCode {
+    let advice = machine::advice(error);
+    let text = format!("{}{advice}", error.chain());
     match format {
-        LogFormat::Json => tracing::error!("{}", error.chain()),
-        LogFormat::Text => error.chain().lines().for_each(|line| _ = writeln!(io::stderr(), "error: {line}")),
+        LogFormat::Json => tracing::error!("{text}"),
+        LogFormat::Text => text.lines().for_each(|line| _ = writeln!(io::stderr(), "error: {line}")),
     }
-    ExitCode::from(exit_code(error.kind()))
+    // What a limit of the machine stops is no fault of the spec, whatever was being done.
+    ExitCode::from(if advice.is_empty() { exit_code(error.kind()) } else { exit_code(Kind::Machine) })
 }
 
 fn exit_code(kind: Kind) -> u8 {
     match kind {
         Kind::Config => 2,
         Kind::Busy => 3,
-        Kind::Input | Kind::Guest | Kind::Connector | Kind::Storage | Kind::Corrupt => 1,
+        Kind::Input | Kind::Guest | Kind::Connector | Kind::Storage | Kind::Corrupt | Kind::Machine => 1,
     }
 }
 

@@ -71,6 +71,9 @@ fn text(plan: &RestorePlan) -> String {
     for uid in &plan.dropped_sources {
         let _ = writeln!(out, "source {uid}: positions dropped");
     }
+    for component in &plan.components {
+        let _ = writeln!(out, "{component}");
+    }
     for operator in &plan.operators {
         let _ = writeln!(out, "operator {}: {}", operator.uid, operator.fate);
         for state in &operator.states {

@@ -1,17 +1,17 @@
 //! `tidemill run`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use tidemill_core::Result;
 
 use super::live::Live;
 use super::logging::Terminal;
-use super::{print, signals, summary};
+use super::{folder, print, signals, summary};
 use crate::runtime::recovery::Missing;
 use crate::runtime::{self, Control, From, Outcome, RunOptions};
+use crate::spec;
 use crate::spec::job::Retention;
-use crate::spec::{self, JobSpec};
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
@@ -20,9 +20,16 @@ pub(super) struct Options {
     #[arg(
         long,
         value_name = "DIR",
-        help = "The job's folder, for checkpoints and local state [default: data_dir of the spec, else tidemill-data/NAME]"
+        help = "The job's folder, for checkpoints and local state [default: data_dir of the spec, else tidemill-data/NAME beside the spec]"
     )]
     data_dir: Option<PathBuf>,
+    #[arg(
+        long,
+        value_name = "DIR",
+        help = "The folder for compiled components, to which only this user can write [default: TIDEMILL_CACHE_DIR of the environment, else \
+                ~/.cache/tidemill/components]"
+    )]
+    cache_dir: Option<PathBuf>,
     /// Forget all checkpoints and start again from the beginning of the input
     #[arg(long)]
     fresh: bool,
@@ -47,7 +54,13 @@ pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
     spec.parallelism = options.parallelism.unwrap_or(spec.parallelism);
     let control = Control::default();
     signals::install(&control.stop_flag())?;
-    let run = RunOptions { data_dir: data_dir(options, &spec), fresh: options.fresh, from: from(options), control: control.clone() };
+    let run = RunOptions {
+        data_dir: folder::of_job(options.data_dir.as_deref(), &options.job, &spec),
+        cache_dir: options.cache_dir.clone(),
+        fresh: options.fresh,
+        from: from(options),
+        control: control.clone(),
+    };
     let mut live = Live::new(terminal);
     let outcome = runtime::run(&spec, &run, &mut |progress| live.show(progress, control.stop_requested()));
     live.end();
@@ -77,9 +90,4 @@ pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
 fn from(options: &Options) -> Option<From> {
     let missing = if options.allow_non_restored_state { Missing::Dropped } else { Missing::Refused };
     options.from.clone().map(|path| From { path, missing, new_incarnation: options.new_incarnation })
-}
-
-fn data_dir(options: &Options, spec: &JobSpec) -> PathBuf {
-    let given = options.data_dir.clone().or_else(|| spec.data_dir.clone());
-    given.unwrap_or_else(|| Path::new("tidemill-data").join(&spec.name))
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Result};
 
+use super::folder;
 use super::print;
 use super::savepoint::absolute;
 use crate::disk::RealDisk;
@@ -21,7 +22,12 @@ pub(super) struct JobFolder {
     /// The job spec, which says where the job's folder is
     #[arg(required_unless_present = "data_dir")]
     job: Option<PathBuf>,
-    #[arg(long, alias = "job-dir", value_name = "DIR", help = "The job's folder [default: data_dir of the spec, else tidemill-data/NAME]")]
+    #[arg(
+        long,
+        alias = "job-dir",
+        value_name = "DIR",
+        help = "The job's folder [default: data_dir of the spec, else tidemill-data/NAME beside the spec]"
+    )]
     data_dir: Option<PathBuf>,
 }
 
@@ -43,7 +49,7 @@ impl JobFolder {
         }
         let job = self.job.as_ref().ok_or_else(|| Error::config("name the job spec, or the job's folder with --data-dir"))?;
         let spec = spec::load(job, &[])?;
-        Ok(spec.data_dir.unwrap_or_else(|| Path::new("tidemill-data").join(&spec.name)))
+        Ok(folder::of_job(None, job, &spec))
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use sha2::{Digest, Sha256};
-use tidemill_core::{Error, Result};
+use tidemill_core::detector::Failure;
+use tidemill_core::{Error, Kind, Result};
 use tidemill_wit::descriptor::Descriptor;
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -19,6 +20,7 @@ use super::limits;
 use super::packages::check_packages;
 use super::store::Host;
 use crate::clock::monotonic;
+use crate::machine;
 
 /// The interfaces of the contract, without version: the linker compares those.
 const OFFERED: [&str; 6] = ["types", "collector", "keyed-state", "broadcast-state", "reference-tables", "telemetry"];
@@ -72,11 +74,19 @@ impl GuestComponent {
     }
 
     pub(super) fn load(engine: &GuestEngine, name: &str, bytes: &[u8], cache: Option<&ComponentCache>) -> Result<Self> {
-        let refused = |why: String| Error::config(format!("component {name} {why}"));
+        let refused = |why: String| {
+            let kind = if machine::is_lacking(&why) { Kind::Machine } else { Kind::Config };
+            Error::new(kind, format!("component {name} {why}"))
+        };
         let digest = hex(&Sha256::digest(bytes));
         let component = compiled(engine, (name, bytes), &digest, cache).map_err(refused)?;
         let pre = linked(engine, &component, bytes).map_err(refused)?;
-        let answer = instance::describe(&pre).map_err(|failure| refused(format!("failed to describe itself: {failure}")))?;
+        let answer = instance::describe(&pre).map_err(|failure| match failure {
+            Failure::Machine(why) => Error::new(Kind::Machine, format!("loading component {name}: {why}")),
+            Failure::BadRecord { reason: why, .. } | Failure::Fatal(why) | Failure::Deadline(why) | Failure::Trap(why) => {
+                Error::config(format!("component {name} failed to describe itself: {why}"))
+            }
+        })?;
         let descriptor = describe::checked(answer).map_err(|why| refused(format!("describes itself wrongly: {why}")))?;
         Ok(Self { name: name.to_owned(), digest, size: bytes.len(), descriptor, pre })
     }
@@ -182,7 +192,7 @@ fn exports_there(engine: &Engine, component: &Component) -> Result<(), String> {
 }
 
 /// An error of the engine with its causes, in one line.
-fn chain(error: &wasmtime::Error) -> String {
+pub(super) fn chain(error: &wasmtime::Error) -> String {
     one_line(&format!("{error:#}"))
 }
 

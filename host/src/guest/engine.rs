@@ -1,11 +1,13 @@
 //! The WebAssembly engine of the process.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::num::NonZero;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_core::{Error, Result};
+use rayon::ThreadPoolBuilder;
+use tidemill_core::{Error, Kind, Result};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, Inlining};
 use xxhash_rust::xxh3::Xxh3;
@@ -15,6 +17,7 @@ use super::component::GuestComponent;
 use super::imports;
 use super::limits::Limits;
 use super::store::Host;
+use crate::machine;
 
 /// The stack that a thread needs which calls guests, in bytes: what guests may use, and ample room for the host below it. On a thread with
 /// less than a guest's stack and 256 KiB more a recursive guest would end the process.
@@ -22,6 +25,9 @@ pub const WORKER_STACK: usize = 4 << 20;
 
 /// How often the engine looks for calls that are over their deadline.
 pub(super) const TICK: Duration = Duration::from_millis(10);
+
+/// Compiling takes no more threads than this.
+const MOST_COMPILERS: usize = 8;
 
 /// Compiles components and interrupts calls that take too long. Clones share one engine.
 #[derive(Clone)]
@@ -50,10 +56,14 @@ impl GuestEngine {
     }
 
     fn of_stack(stack: u64) -> Result<Self> {
-        let failed = |error: wasmtime::Error| Error::config(format!("starting the WebAssembly engine on this machine: {error:#}"));
+        machine::check_address_space()?;
+        let failed = |error: wasmtime::Error| {
+            let text = format!("starting the WebAssembly engine on this machine: {error:#}");
+            Error::new(if machine::is_lacking(&text) { Kind::Machine } else { Kind::Config }, text)
+        };
         let engine = Engine::new(&config(stack)).map_err(failed)?;
         let linker = imports::linker(&engine).map_err(failed)?;
-        tick(&engine).map_err(|error| Error::config("starting the thread that interrupts guests").caused_by(error))?;
+        tick(&engine)?;
         let mut hasher = Xxh3::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Ok(Self { engine, linker: Arc::new(linker), signature: hasher.finish(), stack })
@@ -87,13 +97,32 @@ impl GuestEngine {
 fn config(stack: u64) -> Config {
     let mut config = Config::new();
     let stack = usize::try_from(stack.min(Limits::MAX_STACK)).unwrap_or(WORKER_STACK / 2);
-    config.epoch_interruption(true).compiler_inlining(Inlining::Yes).concurrency_support(false).max_wasm_stack(stack);
     config
+        .parallel_compilation(can_compile_in_parallel())
+        .epoch_interruption(true)
+        .compiler_inlining(Inlining::Yes)
+        .concurrency_support(false)
+        .max_wasm_stack(stack);
+    config
+}
+
+/// Whether there is a pool of threads for compiling. Left to itself the compiler makes one when it first needs it, and panics if it cannot.
+fn can_compile_in_parallel() -> bool {
+    static THERE: OnceLock<bool> = OnceLock::new();
+
+    *THERE.get_or_init(|| {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_COMPILERS);
+        let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("compile-{number}")).build_global();
+        if let Err(error) = &pool {
+            tracing::info!("components are compiled on one thread, since others cannot be made: {error}");
+        }
+        pool.is_ok()
+    })
 }
 
 /// Advances the engine's epoch until the engine is gone. Time that the process did not run in does not count, so a suspended process does
 /// not find all its calls over their deadline.
-fn tick(engine: &Engine) -> std::io::Result<()> {
+fn tick(engine: &Engine) -> Result<()> {
     let engine = engine.weak();
     let ticker = move || {
         loop {
@@ -102,5 +131,5 @@ fn tick(engine: &Engine) -> std::io::Result<()> {
             engine.increment_epoch();
         }
     };
-    thread::Builder::new().name("guest-epoch".to_owned()).spawn(ticker).map(drop)
+    machine::spawn("guest-epoch", ticker).map(drop)
 }

@@ -3,8 +3,10 @@
 use tidemill_core::detector::Failure;
 use wasmtime::{Trap, WasmBacktrace};
 
+use super::component::chain;
 use super::limits::{Limits, OverLimit, bytes};
 use super::store::Host;
+use crate::machine;
 
 /// How many functions of the guest's stack a message names.
 const FRAMES: usize = 3;
@@ -15,6 +17,9 @@ pub(super) fn of(error: &wasmtime::Error, host: &mut Host, limits: &Limits) -> F
         return Failure::Fatal(fatal);
     }
     let trap = error.downcast_ref::<Trap>().copied();
+    if trap.is_none() && machine::is_lacking(&error.root_cause().to_string()) {
+        return Failure::Machine(format!("the machine has no room for an instance of the component: {}", chain(error)));
+    }
     if trap == Some(Trap::Interrupt) {
         return Failure::Deadline(format!("the call took longer than {} s{}", limits.deadline.as_secs_f64(), frames(error)));
     }

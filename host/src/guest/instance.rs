@@ -67,15 +67,11 @@ impl DetectorFactory for GuestFactory {
     }
 }
 
-/// What a fresh instance says about the component, under the default limits. Fails with one sentence.
-pub(super) fn describe(pre: &KeyedProcessFunctionPre<Host>) -> Result<types::Descriptor, String> {
+/// What a fresh instance says about the component, under the default limits.
+pub(super) fn describe(pre: &KeyedProcessFunctionPre<Host>) -> Result<types::Descriptor, Failure> {
     let limits = Limits::default();
     let telemetry = Telemetry::new(Arc::new(Voice::new("describe", false)));
-    let described = Instance::new(pre, limits, telemetry, Arc::from([]))
-        .and_then(|mut instance| instance.call(|process, store| process.call_describe(store)));
-    described.map_err(|failure| match failure {
-        Failure::BadRecord { reason: why, .. } | Failure::Fatal(why) | Failure::Deadline(why) | Failure::Trap(why) => why,
-    })
+    Instance::new(pre, limits, telemetry, Arc::from([]))?.call(|process, store| process.call_describe(store))
 }
 
 /// An instance of a guest in a store of its own.

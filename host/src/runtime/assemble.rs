@@ -1,6 +1,7 @@
 //! From a job spec and its components to a job that is ready to run.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidemill_core::detector::DetectorFactory;
@@ -24,6 +25,7 @@ use super::many::Refusals;
 use super::restart::Strategy;
 use crate::codec::{TableError, from_configuration, load_table};
 use crate::guest::{ComponentCache, GuestComponent, GuestEngine, GuestFactory};
+use crate::sink::file::Owner;
 use crate::spec::error::{At, Place, SpecError};
 use crate::spec::job::{self, Alignment, JobSpec, Ttl};
 use crate::spec::plan::{Edge, INVALID, MAIN, Output, Part, Plan, bind};
@@ -42,6 +44,8 @@ pub struct Assembly<'a> {
     components: HashMap<String, Arc<GuestComponent>>,
     /// What each edge of the plan carries.
     outputs: Vec<Output>,
+    /// The job's folder, if sinks are to remember it.
+    data_dir: Option<PathBuf>,
     rig: Option<Rig>,
 }
 
@@ -81,13 +85,19 @@ impl<'a> Assembly<'a> {
         let plan = Plan::of(spec).map_err(refused)?;
         let descriptors = components.iter().map(|(uid, component)| (uid.clone(), component.descriptor().clone())).collect();
         let outputs = bind(spec, &plan, &descriptors).map_err(refused)?;
-        Ok(Self { spec, plan, components, outputs, rig: None })
+        Ok(Self { spec, plan, components, outputs, data_dir: None, rig: None })
     }
 
     /// The same with a test's source and observer.
     #[must_use]
     pub fn with_rig(self, rig: Rig) -> Self {
         Self { rig: Some(rig), ..self }
+    }
+
+    /// The same for a job whose checkpoints are in this folder, as its sinks will remember.
+    #[must_use]
+    pub fn with_data_dir(self, dir: &Path) -> Self {
+        Self { data_dir: Some(std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())), ..self }
     }
 
     /// What is allowed in the spec, but probably not meant.
@@ -289,7 +299,8 @@ impl<'a> Assembly<'a> {
             }
         }
         let Some((ty, _)) = found else { return Err(lost()) };
-        connectors::sink(&spec.connector, &ty, id, disk)
+        let owner = self.data_dir.clone().map(|data_dir| Owner { job: self.spec.name.clone(), data_dir });
+        connectors::sink(&spec.connector, &ty, (id, owner), disk)
             .map_err(|reason| self.refuse(&spec.uid.at, format!("sink `{}`: {reason}", spec.uid.value)))
     }
 

@@ -10,7 +10,7 @@ use tidemill_core::{Error, Kind};
 use tidemill_wit::schema::TypeTable;
 
 use crate::codec::{CsvDecoder, CsvEncoder, JsonDecoder, JsonEncoder, Row};
-use crate::sink::file::{FileSink, FileSinkConfig, RowEncode};
+use crate::sink::file::{FileSink, FileSinkConfig, Owner, RowEncode};
 use crate::source::file::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
 use crate::spec::job::{Format, JobSpec, Sink, SinkConnector, SourceConnector};
 use crate::store::lock::SinkLock;
@@ -44,19 +44,24 @@ pub(super) fn source(connector: &SourceConnector, input: &TypeTable, timestamp: 
 ///
 /// # Errors
 /// The format cannot hold the type.
-pub(super) fn sink(connector: &SinkConnector, ty: &TypeTable, job: u64, disk: &Arc<dyn Disk>) -> Result<Arc<dyn sink::Sink>, String> {
+pub(super) fn sink(
+    connector: &SinkConnector,
+    ty: &TypeTable,
+    (job, owner): (u64, Option<Owner>),
+    disk: &Arc<dyn Disk>,
+) -> Result<Arc<dyn sink::Sink>, String> {
     let SinkConnector::File(file) = connector;
     let ty = ty.clone();
     let dir = file.dir.value.clone();
     Ok(match file.format {
         Format::Json => {
-            let config = FileSinkConfig { dir, job, extension: "jsonl".to_owned(), header: None };
+            let config = FileSinkConfig { dir, job, owner, extension: "jsonl".to_owned(), header: None };
             let encoder = Arc::new(move || Box::new(Json(JsonEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
         }
         Format::Csv => {
             let header = CsvEncoder::new(ty.clone())?.header();
-            let config = FileSinkConfig { dir, job, extension: "csv".to_owned(), header: Some(header) };
+            let config = FileSinkConfig { dir, job, owner, extension: "csv".to_owned(), header: Some(header) };
             let encoder = Arc::new(move || Box::new(Csv(CsvEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
         }

@@ -2,7 +2,7 @@
 //! `history-old.jsonl`. For people: nothing is decided by it, so it is not made durable line by line.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use tidemill_core::{Error, Result};
 use tracing::warn;
 
 use super::job::Job;
+use crate::guarded;
 
 const NEWEST: &str = "history.jsonl";
 const OLDER: &str = "history-old.jsonl";
@@ -102,7 +103,10 @@ pub fn read(dir: &Path) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for name in [OLDER, NEWEST] {
         let path = dir.join(name);
-        match fs::read(&path) {
+        match guarded::read(&path).and_then(|mut file| {
+            let mut text = Vec::new();
+            file.read_to_end(&mut text).map(|_| text)
+        }) {
             Ok(text) => records.extend(text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
@@ -139,6 +143,8 @@ pub(super) struct History {
     /// The uids of the nodes of the graph.
     uids: Vec<String>,
     under_way: BTreeMap<u64, Gathered>,
+    /// Whether the last record could not be written.
+    is_failing: bool,
 }
 
 #[derive(Default)]
@@ -155,7 +161,7 @@ impl History {
             Node::Operator(settings) => settings.uid.clone(),
             Node::Sink(index, _) => job.sinks.get(*index as usize).map_or_else(String::new, |(uid, _)| uid.clone()),
         };
-        Self { dir: None, uids: job.graph.nodes.iter().map(uid).collect(), under_way: BTreeMap::new() }
+        Self { dir: None, uids: job.graph.nodes.iter().map(uid).collect(), under_way: BTreeMap::new(), is_failing: false }
     }
 
     /// Begins to write, in the job's folder.
@@ -201,19 +207,26 @@ impl History {
             uploaded_bytes: uploaded,
             tasks,
         };
-        if let Err(error) = append(dir, &record) {
+        let written = append(dir, &record);
+        if let (Err(error), false) = (&written, self.is_failing) {
             warn!(checkpoint = record.id, "cannot write down what became of checkpoint {} in {}: {error}", record.id, dir.display());
         }
+        // Said once, not at every checkpoint.
+        self.is_failing = written.is_err();
     }
 }
 
 fn append(dir: &Path, record: &Record) -> std::io::Result<()> {
     let path = dir.join(NEWEST);
-    let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path)?;
+    let open = || match guarded::write(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => guarded::create_new(&path),
+        result => result,
+    };
+    let mut file = open()?;
     let mut length = file.metadata()?.len();
     if length > MOST_BYTES {
         fs::rename(&path, dir.join(OLDER))?;
-        file = OpenOptions::new().create(true).append(true).open(&path)?;
+        file = open()?;
         length = 0;
     }
     let mut line = Vec::new();
@@ -277,5 +290,19 @@ mod tests {
         let ids: Vec<u64> = read(folder.path()).unwrap().iter().map(|record| record.id).collect();
         assert!(bytes < 2 * MOST_BYTES + 700_000 && ids.len() > 14, "{bytes} bytes for {ids:?}");
         assert_eq!(ids, (60 - ids.len() as u64..60).collect::<Vec<_>>(), "the newest, in order");
+    }
+
+    #[test]
+    fn nothing_is_written_through_what_somebody_else_planted() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.path().join(NEWEST)).unwrap();
+        assert!(append(folder.path(), &record(1)).unwrap_err().to_string().contains("is a symbolic link"));
+        assert!(read(folder.path()).unwrap_err().chain().contains("is a symbolic link"));
+        fs::remove_file(folder.path().join(NEWEST)).unwrap();
+        fs::hard_link(&victim, folder.path().join(NEWEST)).unwrap();
+        assert!(append(folder.path(), &record(1)).unwrap_err().to_string().contains("hard link"));
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
     }
 }

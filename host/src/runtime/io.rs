@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidemill_core::{Error, Result};
@@ -13,6 +13,7 @@ use super::checkpoints::{Checkpoints, GivenUp, Task};
 use super::doing::Doing;
 use super::threads::Message;
 use crate::clock::Clock;
+use crate::machine;
 
 /// How often it is said that the end of an attempt waits for a disk or a sink.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,8 +34,7 @@ impl IoThread {
         let (running, ended) = channel();
         let (doing, given_up) = (checkpoints.doing().clone(), checkpoints.given_up().clone());
         let io = Io { checkpoints, clock, messages, _running: running };
-        let thread = Builder::new().name("checkpoints".to_owned()).spawn(move || io.run(&receiver));
-        let thread = thread.map_err(|error| Error::config("starting the checkpoint thread").caused_by(error))?;
+        let thread = machine::spawn("checkpoints", move || io.run(&receiver))?;
         Ok(Self { tasks: Some(sender), thread: Some(thread), doing, given_up, ended })
     }
 

@@ -13,9 +13,11 @@ use super::checkpoints::Checkpoints;
 use super::control::{Granted, Rescaled};
 use super::gauge::Gauge;
 use super::recovery::{Recovered, recover, recover_from};
+use super::revision::Revision;
 use super::waiting::Rescaling;
 use super::{Control, Job, Observer, Outcome, restart};
 use crate::clock::{Clock, monotonic};
+use crate::machine;
 use crate::store::CheckpointStore;
 use crate::store::parallelism::Rescale;
 
@@ -33,6 +35,8 @@ pub(super) struct Life<'a> {
     pub(super) gauge: Gauge,
     /// What the first attempt starts from, already read.
     pub(super) newest: Option<Manifest>,
+    /// What the job is, and how that differs from what it was when it last ran; until the first attempt has begun.
+    pub(super) revision: Option<(Revision, Vec<String>)>,
     /// How many workers the spec or the command line asked for.
     pub(super) asked: u32,
     /// The job has stopped, to go on with another number of workers.
@@ -59,7 +63,7 @@ impl Life<'_> {
                 return Err(failure
                     .while_doing(format!("the job {} has failed, and its restart strategy allows no further restart", self.job.name)));
             };
-            warn!(delay_ms = delay, "the job failed and restarts: {}", failure.chain());
+            warn!(delay_ms = delay, "the job failed and restarts: {}{}", failure.chain(), machine::advice(&failure));
             self.gauge.restarted();
             if !self.sleep(delay) {
                 return Err(
@@ -97,7 +101,7 @@ impl Life<'_> {
         rescaling: Option<(Rescaling, u32)>,
     ) -> Result<Option<Outcome>> {
         let began = monotonic();
-        let recovered = match self.recover() {
+        let recovered = match self.recover().and_then(|recovered| self.note_revision().map(|()| recovered)) {
             Ok(recovered) => recovered,
             Err(error) => return Err(self.undo(rescaling, outside(error, *has_run))),
         };
@@ -139,6 +143,17 @@ impl Life<'_> {
             Some(manifest) => recover_from(&self.job, self.store, Some(&manifest)),
             None => recover(&self.job, self.store),
         }
+    }
+
+    /// Says once what has changed in the job since it last ran, and remembers what it is now. By then nothing of it was refused.
+    fn note_revision(&mut self) -> Result<()> {
+        let Some((revision, changes)) = &self.revision else { return Ok(()) };
+        for change in changes {
+            warn!("the job {} is not what it was when it last ran: {change}", self.job.name);
+        }
+        self.store.set_revision(&revision.to_text()?)?;
+        self.revision = None;
+        Ok(())
     }
 
     fn say_rescaled(&self, Rescaling { request, checkpoint, to, since }: Rescaling, from: u32) {

@@ -11,9 +11,11 @@ pub mod progress;
 pub mod recovery;
 pub mod restart;
 pub mod restore;
+pub mod revision;
 pub mod socket;
 
 mod attempt;
+mod clients;
 mod connectors;
 
 mod gauge;
@@ -41,11 +43,14 @@ pub use restore::From;
 
 use self::gauge::Gauge;
 use self::life::Life;
+use self::plan::ComponentPlan;
 use self::recovery::forget;
 use self::restore::take_over;
+use self::revision::Revision;
 use self::socket::Socket;
 use crate::clock::SystemClock;
 use crate::disk::RealDisk;
+use crate::guarded;
 use crate::guest::{ComponentCache, GuestEngine};
 use crate::spec::JobSpec;
 use crate::state;
@@ -59,8 +64,10 @@ pub type Observer<'a> = dyn FnMut(&Progress) + 'a;
 /// How to run a job.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The folder for checkpoints and the component cache.
+    /// The folder for checkpoints and local state.
     pub data_dir: PathBuf,
+    /// The folder for compiled components, if not that of the user.
+    pub cache_dir: Option<PathBuf>,
     /// Whether to forget the checkpoints and start from nothing.
     pub fresh: bool,
     /// What the job starts from, if not from its own newest checkpoint.
@@ -99,22 +106,28 @@ pub enum Outcome {
 /// The spec, a component or the data folder is not usable, or the job failed and its restart strategy gave up.
 pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) -> Result<Outcome> {
     let _lock = JobLock::acquire(&options.data_dir)?;
+    if let Some(mode) = guarded::open_to_all(&options.data_dir) {
+        let dir = options.data_dir.display();
+        warn!(
+            "every user of this machine can change the job's state, since its folder {dir} has mode {mode:04o}: remove that permission (chmod o-w)"
+        );
+    }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let store = CheckpointStore::open(Arc::clone(&disk), options.data_dir.join("checkpoints"))?;
     let id = store.claim(&spec.name)?;
     let from = options.from.as_ref().map(|from| Saved::open(Arc::clone(&disk), &from.path)).transpose()?;
-    if !options.fresh
-        && from.is_none()
-        && let Some(checkpoint) = store.finished()?
-    {
-        return Ok(Outcome::AlreadyFinished { checkpoint });
-    }
-    if !options.fresh && from.is_none() {
+    let goes_on = !options.fresh && from.is_none();
+    let revision = Revision::of(spec)?;
+    let changes = if goes_on { changes(&store, &revision)? } else { Vec::new() };
+    if goes_on {
+        if let Some(checkpoint) = store.finished()? {
+            return finished_before(spec, checkpoint, &changes);
+        }
         store.check_restored()?;
     }
     let engine = GuestEngine::new()?;
-    let cache = ComponentCache::new(options.data_dir.join("components"));
-    let assembly = Assembly::load(spec, &engine, Some(&cache))?;
+    let cache = ComponentCache::of_user(options.cache_dir.as_deref(), &options.data_dir);
+    let assembly = Assembly::load(spec, &engine, cache.as_ref())?.with_data_dir(&options.data_dir);
     assembly.warnings().for_each(|warning| warn!("{warning}"));
     // A damaged manifest is no reason not to start again.
     let mut newest = if options.fresh { None } else { store.newest()? };
@@ -128,6 +141,10 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     if let (Some(saved), Some(from)) = (&from, &options.from) {
         newest = Some(take_over(&job, &store, saved, from)?);
     }
+    let mut changes = changes;
+    if let Some(manifest) = &newest {
+        name_components(&mut changes, ComponentPlan::all(&job, manifest));
+    }
     job.parallelism = parallelism(spec, &store, options.fresh || from.is_some(), job.graph.max_parallelism)?;
     let _socket = Socket::open(&options.data_dir, &options.control, &disk)?;
     let life = Life {
@@ -138,10 +155,39 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
         clock: Arc::new(SystemClock::default()),
         gauge: Gauge::new(),
         newest,
+        revision: Some((revision, changes)),
         asked: spec.parallelism,
         rescaling: None,
     };
     life.run(observer)
+}
+
+/// What has changed in the job since it last ran, as far as that was recorded.
+fn changes(store: &CheckpointStore, now: &Revision) -> Result<Vec<String>> {
+    let then = store.revision()?.and_then(|text| Revision::from_text(&text));
+    Ok(then.map(|then| then.changes_to(now)).unwrap_or_default())
+}
+
+/// The checkpoint knows the digests of the components with which its state came about, also where a revision is not recorded.
+fn name_components(changes: &mut Vec<String>, components: Vec<ComponentPlan>) {
+    for component in components {
+        let known = format!("operator {}: component ", component.uid);
+        changes.retain(|change| !change.starts_with(&known));
+        changes.push(component.to_string());
+    }
+}
+
+/// There is nothing to do for a job that has finished, unless it has become another one.
+fn finished_before(spec: &JobSpec, checkpoint: u64, changes: &[String]) -> Result<Outcome> {
+    if changes.is_empty() {
+        return Ok(Outcome::AlreadyFinished { checkpoint });
+    }
+    Err(Error::config(format!(
+        "the job {} has finished, with checkpoint {checkpoint}, and has been changed since: {}. nothing was read: run it again from the \
+         beginning of its input with --fresh, give the changed job another name, or undo the changes",
+        spec.name,
+        changes.join("; ")
+    )))
 }
 
 /// The number of workers: as the spec says, unless the job was rescaled and the process then died. A number that the user has changed

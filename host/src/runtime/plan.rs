@@ -18,8 +18,40 @@ pub struct RestorePlan {
     pub refused: Vec<String>,
     /// The sources whose positions are dropped.
     pub dropped_sources: Vec<String>,
+    /// The operators that run another component than when it was stored.
+    pub components: Vec<ComponentPlan>,
     /// The stored operators, then the new ones.
     pub operators: Vec<OperatorPlan>,
+}
+
+/// Another component of an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ComponentPlan {
+    /// The operator's uid.
+    pub uid: String,
+    /// The sha-256 of the component that the operator had.
+    pub from: String,
+    /// That of the one that it has.
+    pub to: String,
+}
+
+impl ComponentPlan {
+    /// The operators of a job that have another component than when a checkpoint was taken.
+    #[must_use]
+    pub fn all(job: &Job, manifest: &Manifest) -> Vec<Self> {
+        let stored = |uid: &str| manifest.operators.iter().find(|stored| stored.uid == uid).map(|stored| stored.component.clone());
+        let changed = |operator: &JobOperator| {
+            let (uid, to) = (operator.uid.clone(), operator.component.clone());
+            stored(&uid).filter(|from| *from != to).map(|from| Self { uid, from, to })
+        };
+        job.operators.iter().filter_map(changed).collect()
+    }
+}
+
+impl fmt::Display for ComponentPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operator {}: component was sha256:{} and is sha256:{}", self.uid, self.from, self.to)
+    }
 }
 
 /// What becomes of an operator.
@@ -74,7 +106,8 @@ impl RestorePlan {
     pub fn new(job: &Job, manifest: &Manifest, missing: Missing) -> Self {
         let what = format!("{} {}", if manifest.savepoint { "savepoint" } else { "checkpoint" }, manifest.checkpoint);
         let compare = Compare { what, missing };
-        let mut plan = Self { refused: Vec::new(), dropped_sources: Vec::new(), operators: Vec::new() };
+        let mut plan =
+            Self { refused: Vec::new(), dropped_sources: Vec::new(), components: ComponentPlan::all(job, manifest), operators: Vec::new() };
         if manifest.max_parallelism != job.graph.max_parallelism {
             plan.refused.push(format!(
                 "{} has max_parallelism {}, the job asks for {}: it is fixed by the first checkpoint, so leave it at {}",

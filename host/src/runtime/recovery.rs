@@ -118,19 +118,39 @@ pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Res
     let mut newest =
         store.newest().ok().flatten().map(|manifest| manifest.incarnation).max(store.next_incarnation().unwrap_or(0).checked_sub(1));
     for (_, sink) in sinks {
-        newest = newest.max(sink.newest_commit()?.map(|(incarnation, _)| incarnation));
+        newest = newest.max(newest_commit(&**sink)?.map(|(incarnation, _)| incarnation));
     }
     store.set_next_incarnation(newest.map_or(0, |newest| newest + 1))?;
     store.clear()
 }
 
+/// The newest commit of the job in a sink, also if a reader has taken all output away since.
+///
+/// # Errors
+/// The sink cannot be looked into.
+pub(super) fn newest_commit(sink: &dyn Sink) -> Result<Option<(u32, u64)>> {
+    let remembered = sink.remembered()?.map(|remembered| (remembered.incarnation, remembered.checkpoint));
+    Ok(sink.newest_commit()?.max(remembered))
+}
+
 fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
     let incarnation = store.next_incarnation()?;
     for (uid, sink) in &job.sinks {
+        let remembered = sink.remembered()?.filter(|remembered| remembered.incarnation >= incarnation);
+        let elsewhere = remembered.and_then(|remembered| Some((remembered.checkpoint, remembered.elsewhere?)));
+        let from = elsewhere.as_ref().map_or_else(String::new, |(checkpoint, place)| {
+            format!(" (job {} committed checkpoint {checkpoint} with its checkpoints in {place}: --data-dir names that folder)", job.name)
+        });
         if sink.newest_commit()?.is_some_and(|(newest, _)| newest >= incarnation) {
             return Err(Error::config(format!(
-                "sink {uid} already holds committed output, but there is no checkpoint to go on from: running the job again would repeat \
-                 it. give the sink another place, empty it, or start a new incarnation beside it with --fresh"
+                "sink {uid} already holds committed output, but there is no checkpoint to go on from{from}: running the job again would \
+                 repeat it. give the sink another place, empty it, or start a new incarnation beside it with --fresh"
+            )));
+        }
+        if elsewhere.is_some() {
+            return Err(Error::config(format!(
+                "sink {uid} has held output of this job that has been taken away since, but there is no checkpoint to go on from{from}: \
+                 running the job again would repeat it. give the sink another place, or start a new incarnation with --fresh"
             )));
         }
     }

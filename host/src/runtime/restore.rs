@@ -10,7 +10,7 @@ use super::checkpoints::commit;
 use super::doing::Doing;
 use super::job::Job;
 use super::plan::{Fate, RestorePlan};
-use super::recovery::{Missing, check};
+use super::recovery::{Missing, check, newest_commit};
 use crate::savepoint::Contents;
 use crate::store::CheckpointStore;
 use crate::store::savepoint::Saved;
@@ -88,7 +88,7 @@ pub fn take_over(job: &Job, store: &CheckpointStore, saved: &Saved, from: &From)
 fn ahead(job: &Job, store: &CheckpointStore, saved: &Saved) -> Result<Option<String>> {
     let Manifest { checkpoint, incarnation, .. } = saved.manifest;
     for (uid, sink) in &job.sinks {
-        if let Some((found, newest)) = sink.newest_commit()?
+        if let Some((found, newest)) = newest_commit(&**sink)?
             && (found, newest) > (incarnation, checkpoint)
         {
             return Ok(Some(format!("sink {uid} has committed output up to checkpoint {newest}{}", of_incarnation(found))));
@@ -204,7 +204,7 @@ fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> 
     let mut newest = manifest.incarnation.max(store.next_incarnation()?.saturating_sub(1));
     newest = newest.max(store.newest()?.map_or(0, |newest| newest.incarnation));
     for (_, sink) in &job.sinks {
-        newest = newest.max(sink.newest_commit()?.map_or(0, |(incarnation, _)| incarnation));
+        newest = newest.max(newest_commit(&**sink)?.map_or(0, |(incarnation, _)| incarnation));
     }
     Ok(newest + 1)
 }

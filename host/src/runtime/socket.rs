@@ -17,15 +17,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
-use tracing::debug;
 
+use super::clients;
 use super::control::{Control, Granted, Reply, Rescaled, Wish};
+use crate::machine;
 use crate::store::savepoint::{Saved, SavepointFolder};
 
 /// The name of the socket in the job's folder.
 const NAME: &str = "control.sock";
-/// A longer request is none.
-const MOST_BYTES: u64 = 64 * 1024;
 /// A longer trigger id is none.
 const LONGEST_TRIGGER: usize = 200;
 
@@ -70,6 +69,10 @@ enum Answer {
     Rescaled { rescaled: u64, from: u32, to: u32, pause_ms: u64, asked: u32, path: Option<PathBuf> },
     Failed { error: String, kind: String },
 }
+
+/// How often a job that has too many clients is asked again, and after which time.
+const TRIES: usize = 30;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// The process does not wait longer at its end for clients to take their answers.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -118,19 +121,8 @@ impl Socket {
         let listener = at(dir, |path| UnixListener::bind(path)).map_err(failed)?;
         let socket = Self { path, control: control.clone(), answering: Arc::default() };
         let (control, disk, answering) = (control.clone(), Arc::clone(disk), Arc::clone(&socket.answering));
-        let serve = move || {
-            for stream in listener.incoming().flatten() {
-                let (control, disk, answering) = (control.clone(), Arc::clone(&disk), Arc::clone(&answering));
-                let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || serve(&stream, &control, &disk, &answering));
-                if let Err(error) = spawned {
-                    debug!("cannot answer on the control socket: {error}");
-                }
-            }
-        };
-        thread::Builder::new()
-            .name("control".to_owned())
-            .spawn(serve)
-            .map_err(|error| Error::config("starting the thread that answers on the control socket").caused_by(error))?;
+        let serve = move |stream: &UnixStream| serve(stream, &control, &disk, &answering);
+        machine::spawn("control", move || clients::receive(&listener, |stream, error| _ = say(stream, &failed_with(&error)), serve))?;
         Ok(socket)
     }
 }
@@ -147,8 +139,18 @@ impl Drop for Socket {
 /// Asks the job that runs in a folder, and waits for what comes of it; for a stop also until its process has ended.
 ///
 /// # Errors
-/// No job runs there, or what was asked failed.
+/// No job runs there, it has too many clients, or what was asked failed.
 pub fn ask(dir: &Path, ask: &Ask) -> Result<Reply> {
+    for _ in 1..TRIES {
+        match ask_once(dir, ask) {
+            Err(error) if error.kind() == Kind::Busy => thread::sleep(BETWEEN_TRIES),
+            result => return result,
+        }
+    }
+    ask_once(dir, ask)
+}
+
+fn ask_once(dir: &Path, ask: &Ask) -> Result<Reply> {
     let shown = dir.display();
     let stream = at(dir, |path| UnixStream::connect(path)).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
@@ -159,10 +161,14 @@ pub fn ask(dir: &Path, ask: &Ask) -> Result<Reply> {
     let lost = |error: std::io::Error| Error::storage(format!("asking the job that runs in {shown}")).caused_by(error);
     let mut request = serde_json::to_vec(ask).map_err(|error| lost(error.into()))?;
     request.push(b'\n');
-    (&stream).write_all(&request).map_err(lost)?;
+    // A job that refuses the client may have said so before it took anything: the answer counts.
+    let sent = (&stream).write_all(&request);
     let mut reader = BufReader::new(&stream);
     let mut line = String::new();
     reader.read_line(&mut line).map_err(lost)?;
+    if line.is_empty() {
+        sent.map_err(lost)?;
+    }
     let answer = serde_json::from_str(&line)
         .map_err(|_| Error::storage(format!("the job in {shown} ended without an answer: its log says what became of it")))?;
     if matches!(answer, Answer::Stopped { .. } | Answer::Finished { .. }) {
@@ -176,32 +182,48 @@ pub fn ask(dir: &Path, ask: &Ask) -> Result<Reply> {
             let rescaled = Rescaled { checkpoint: rescaled, from, to, pause: pause_ms, asked };
             Ok(Reply { granted: Granted::Rescaled(rescaled), savepoint: path })
         }
-        Answer::Failed { error, kind } => Err(Error::new(if kind == "config" { Kind::Config } else { Kind::Storage }, error)),
+        Answer::Failed { error, kind } => Err(Error::new(
+            match &*kind {
+                "config" => Kind::Config,
+                "busy" => Kind::Busy,
+                _ => Kind::Storage,
+            },
+            error,
+        )),
     }
 }
 
 fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>, answering: &Answering) {
-    let mut line = String::new();
-    let read = BufReader::new(stream.take(MOST_BYTES)).read_line(&mut line);
-    let request = read.map_err(|error| Error::config(error.to_string())).and_then(|_| {
-        serde_json::from_str::<Ask>(&line).map_err(|error| Error::config("this is no request that the job knows").caused_by(error))
-    });
-    answering.begin();
-    let answer = match request.and_then(|request| grant(request, control, disk)) {
-        Ok(reply) => answer(reply),
-        Err(error) => {
-            let kind = if error.kind() == Kind::Config { "config" } else { "other" };
-            Answer::Failed { error: error.chain(), kind: kind.to_owned() }
+    let request = match clients::request(stream) {
+        Ok(Some(line)) => {
+            serde_json::from_str::<Ask>(&line).map_err(|error| Error::config("this is no request that the job knows").caused_by(error))
         }
+        Ok(None) => return,
+        Err(error) => Err(error),
     };
-    let mut text = serde_json::to_vec(&answer).unwrap_or_default();
-    text.push(b'\n');
+    answering.begin();
+    let answer = request.and_then(|request| grant(request, control, disk)).map_or_else(|error| failed_with(&error), answer);
     // One who has gone away hears nothing.
-    let heard = stream.write_all(&text).is_ok();
+    let heard = say(stream, &answer).is_ok();
     answering.end();
     if heard && matches!(answer, Answer::Stopped { .. } | Answer::Finished { .. }) {
         _ = stream.read(&mut [0]);
     }
+}
+
+fn say(mut stream: &UnixStream, answer: &Answer) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(answer)?;
+    text.push(b'\n');
+    stream.write_all(&text)
+}
+
+fn failed_with(error: &Error) -> Answer {
+    let kind = match error.kind() {
+        Kind::Config => "config",
+        Kind::Busy => "busy",
+        _ => "other",
+    };
+    Answer::Failed { error: error.chain(), kind: kind.to_owned() }
 }
 
 fn answer(reply: Reply) -> Answer {

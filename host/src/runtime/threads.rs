@@ -16,6 +16,7 @@ use tidemill_core::{Error, Result, Timestamp};
 
 use crate::clock::Clock;
 use crate::guest::WORKER_STACK;
+use crate::machine;
 
 /// The longest that a worker sleeps: nothing depends on it, since peers and the coordinator wake it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -103,8 +104,8 @@ impl Crew {
                 parker: Arc::clone(parker),
             };
             let name = format!("worker-{}", drive.worker.index());
-            let thread = Builder::new().name(name).stack_size(WORKER_STACK).spawn(move || drive.run_guarded());
-            crew.threads.push(thread.map_err(|error| Error::config("starting a worker thread").caused_by(error))?);
+            let thread = Builder::new().name(name.clone()).stack_size(WORKER_STACK).spawn(move || drive.run_guarded());
+            crew.threads.push(machine::spawned(&name, thread)?);
             crew.commands.push(sender);
         }
         Ok(crew)

@@ -81,6 +81,7 @@ fn spec(case: &Case, setup: &Setup, broadcast: bool) -> JobSpec {
     };
     JobSpec {
         file: case.file.clone(),
+        folder: PathBuf::new(),
         name: SOURCE.to_owned(),
         parallelism: setup.parallelism.value,
         max_parallelism: setup.max_parallelism.as_ref().map(|max| max.value),

@@ -26,6 +26,7 @@ use tidemill_core::{Error, Result};
 use self::components::Components;
 use self::report::{CaseReport, Report};
 use crate::guest::{GuestEngine, WORKER_STACK};
+use crate::machine;
 use crate::spec::case::{self, Context};
 
 /// Which cases to run, and where components are.
@@ -85,7 +86,7 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
     thread::scope(|scope| {
         for _ in 0..threads {
             let spawned = thread::Builder::new().name("case".to_owned()).stack_size(WORKER_STACK).spawn_scoped(scope, work);
-            spawned.map_err(|error| Error::config("starting a thread for the cases").caused_by(error))?;
+            machine::spawned("case", spawned)?;
         }
         Ok::<(), Error>(())
     })?;

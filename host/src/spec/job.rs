@@ -18,6 +18,8 @@ pub const MAX_WORKERS: u32 = 512;
 pub struct JobSpec {
     /// The spec's file, as the user named it.
     pub file: String,
+    /// The folder of the spec, from the root: relative paths start from it.
+    pub folder: PathBuf,
     /// The job's name.
     pub name: String,
     /// The number of workers.

@@ -1,6 +1,6 @@
 //! One process per job folder, and one running job per folder that a sink writes to.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,14 @@ use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 
 use crate::disk::{RealDisk, kind_of};
+use crate::guarded;
 
 /// How often a lock file that vanishes while it is being taken is looked for again.
 const TRIES: usize = 100;
+/// A lock file says one of these first: nothing else of its name is taken for one.
+const HOLDERS: [&str; 2] = ["job ", "process "];
+/// What a lock file says is shorter.
+const LONGEST: u64 = 4096;
 
 /// Holds a job's folder while it lives. The lock is the operating system's (flock), so it dies with the process.
 #[derive(Debug)]
@@ -78,43 +83,74 @@ impl Folder<'_> {
     fn lock(&self, holder: &str) -> Result<Lock> {
         RealDisk.create_dir(self.dir).map_err(|error| self.failed("make", &error))?;
         for _ in 0..TRIES {
-            if let Some(mut file) = self.try_lock()? {
-                let write = |file: &mut File| {
-                    file.set_len(0)?;
-                    file.rewind()?;
-                    writeln!(file, "{holder}")
-                };
-                write(&mut file).map_err(|error| self.failed("write to", &error))?;
-                return Ok(Lock { _file: file });
+            if let Some(lock) = self.try_lock(holder)? {
+                return Ok(lock);
             }
         }
         Err(self.in_use("processes that come and go"))
     }
 
-    /// `None` if the lock file was removed by its last holder just now.
-    fn try_lock(&self) -> Result<Option<File>> {
+    /// `None` if another process took or removed the lock file meanwhile.
+    ///
+    /// Nothing is ever written to a file that was there: others may have planted a link to a file of ours. A file that a killed process left
+    /// is replaced while it is locked, so that whoever waits for it finds that it has lost its name.
+    fn try_lock(&self, holder: &str) -> Result<Option<Lock>> {
         let path = self.dir.join(self.file);
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|error| self.failed("write to", &error))?;
+        let Some(left) = self.left(&path)? else { return self.create(&path, holder) };
+        if !self.is_locked(&path, &left)? {
+            return Ok(None);
+        }
+        std::fs::remove_file(&path).map_err(|error| self.failed("replace the lock that a killed process left in", &error))?;
+        self.create(&path, holder)
+    }
+
+    /// The lock file of another process, which may have been killed.
+    fn left(&self, path: &Path) -> Result<Option<File>> {
+        let file = match guarded::write(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            // A process of another user has it, or had it.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => guarded::read(path).map_err(|_| error),
+            result => result,
+        };
+        let mut file = file.map_err(|error| self.failed(&format!("take the lock `{}` of", path.display()), &error))?;
+        match said(&mut file) {
+            Ok(text) if HOLDERS.iter().any(|holder| text.starts_with(holder) || holder.starts_with(&text)) => Ok(Some(file)),
+            Ok(_) => Err(Error::config(format!(
+                "cannot take the lock of {} `{}`: `{}` is a file of somebody else, with other content: see whose it is and remove it",
+                self.what,
+                self.dir.display(),
+                path.display()
+            ))),
+            Err(error) => Err(self.failed("read the lock of", &error)),
+        }
+    }
+
+    /// Creates the lock file and takes it. It says who holds it from the moment that it has its name.
+    fn create(&self, path: &Path, holder: &str) -> Result<Option<Lock>> {
+        let mut file = match guarded::create_new(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
+            result => result.map_err(|error| self.failed("write to", &error))?,
+        };
+        if !self.is_locked(path, &file)? {
+            return Ok(None);
+        }
+        writeln!(file, "{holder}").map_err(|error| self.failed("write to", &error))?;
+        Ok(Some(Lock { _file: file }))
+    }
+
+    /// Locks the file; `false` if it has lost its name since it was opened: then it locks nobody out.
+    fn is_locked(&self, path: &Path, mut file: &File) -> Result<bool> {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
                 // Only for the message: an empty or unreadable file says nothing.
-                _ = file.read_to_string(&mut holder);
-                let holder = holder.trim();
-                return Err(self.in_use(if holder.is_empty() { "another process" } else { holder }));
+                let holder = said(&mut file).unwrap_or_default();
+                return Err(self.in_use(if holder.is_empty() { "another process" } else { &holder }));
             }
             Err(TryLockError::Error(error)) => return Err(self.failed("lock", &error)),
         }
         let locked = file.metadata().map_err(|error| self.failed("lock", &error))?;
-        // A file that lost its name locks nobody out.
-        Ok(std::fs::metadata(&path).is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino())).then_some(file))
+        Ok(std::fs::symlink_metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino())))
     }
 
     fn in_use(&self, holder: &str) -> Error {
@@ -132,9 +168,19 @@ impl Folder<'_> {
     }
 }
 
+/// What a lock file says.
+fn said(file: &mut (impl Read + Seek)) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.take(LONGEST).read_to_end(&mut text)?;
+    // After a power cut it may be nothing but zeros.
+    Ok(String::from_utf8_lossy(&text).replace(char::is_control, " ").trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use tidemill_core::Kind;
 
@@ -177,5 +223,55 @@ mod tests {
             error.kind() == Kind::Config && error.chain().contains("/out`") && error.chain().ends_with("name a folder in its path"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_somebody_else_planted_for_a_lock_is_neither_written_nor_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, victim) = (root.path().join("out"), root.path().join("victim"));
+        let lock = dir.join(".tidemill-lock");
+        fs::create_dir(&dir).unwrap();
+        fs::write(&victim, "precious").unwrap();
+        let plants: [(&str, &dyn Fn()); 5] = [
+            ("link", &|| symlink(&victim, &lock).unwrap()),
+            ("link", &|| symlink(root.path().join("absent"), &lock).unwrap()),
+            ("hard link", &|| fs::hard_link(&victim, &lock).unwrap()),
+            ("FIFO", &|| assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success())),
+            ("other content", &|| fs::write(&lock, "precious").unwrap()),
+        ];
+        for (what, plant) in plants {
+            plant();
+            let error = SinkLock::acquire(&dir, "job").unwrap_err();
+            assert!(error.kind() == Kind::Config && error.chain().contains("/out/.tidemill-lock`"), "{what}: {error}");
+            assert!(fs::symlink_metadata(&lock).is_ok(), "{what}");
+            fs::remove_file(&lock).unwrap();
+        }
+        fs::create_dir(&lock).unwrap();
+        assert_eq!(SinkLock::acquire(&dir, "job").unwrap_err().kind(), Kind::Config);
+        fs::remove_dir(&lock).unwrap();
+        assert!(fs::read(&victim).unwrap() == b"precious" && !root.path().join("absent").exists());
+        SinkLock::acquire(&dir, "job").unwrap();
+    }
+
+    #[test]
+    fn many_that_want_a_folder_whose_holder_was_killed_get_it_one_at_a_time() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("job");
+        fs::create_dir(&dir).unwrap();
+        let holders = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        // As a killed process leaves it.
+                        let Ok(held) = JobLock::acquire(&dir) else { continue };
+                        assert_eq!(holders.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                        holders.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                        drop(held);
+                    }
+                });
+            }
+        });
+        JobLock::acquire(&dir).unwrap();
     }
 }

@@ -11,7 +11,8 @@ pub mod parallelism;
 pub mod savepoint;
 
 mod owner;
-mod record;
+pub(crate) mod record;
+mod revision;
 mod shared;
 mod streamed;
 
@@ -372,7 +373,7 @@ impl CheckpointStore {
 }
 
 /// Writes a file whole or not at all.
-fn write_durably(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_durably(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let dir = path.parent().unwrap_or(path);
     disk.create_dir(dir)?;
     let temporary = path.with_extension("tmp");

@@ -3,12 +3,12 @@
 use super::checksum;
 
 /// The line for a content without line breaks.
-pub(super) fn line(content: &str) -> String {
+pub(crate) fn line(content: &str) -> String {
     format!("{content} {}\n", checksum(content.as_bytes()))
 }
 
 /// The content of a line; `None` if it is not what was written.
-pub(super) fn content(line: &[u8]) -> Option<&str> {
+pub(crate) fn content(line: &[u8]) -> Option<&str> {
     let (content, found) = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.rsplit_once(' ')?;
     (found == checksum(content.as_bytes())).then_some(content)
 }

@@ -37,6 +37,8 @@ pub struct Options {
 const LINES: f64 = 1_200_000.0;
 /// The job's folder.
 const JOB: &str = "tidemill-data/stock-out";
+/// Its own, so that it can be removed.
+const CACHE: &str = "tidemill-data/stock-out/components";
 
 /// Measures and prints.
 ///
@@ -48,7 +50,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let data = options.work.join("bulk");
     barriers(options, &data)?;
     forget(&data);
-    stages::run(&data.join("job.yaml"), &data.join(JOB).join("components"))?;
+    stages::run(&data.join("job.yaml"), &data.join(CACHE))?;
     forget(&data);
     latencies(options)?;
     memory(options)
@@ -220,7 +222,7 @@ impl Run {
         let program = fs::canonicalize(program).map_err(|error| format!("{}: {error}", program.display()))?;
         let mut command = Command::new(program);
         command
-            .args(["run", "job.yaml", "--log-format", "json"])
+            .args(["run", "job.yaml", "--log-format", "json", "--cache-dir", CACHE])
             .args(extra)
             .current_dir(data)
             .stdout(Stdio::null())

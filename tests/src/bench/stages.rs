@@ -30,7 +30,7 @@ pub fn run(spec: &Path, cache: &Path) -> Result<(), String> {
     let chain = |error: tidemill_core::Error| error.chain();
     let spec = tidemill::spec::load(spec, &[]).map_err(|error| error.to_string())?;
     let engine = GuestEngine::new().map_err(chain)?;
-    let assembly = Assembly::load(&spec, &engine, Some(&ComponentCache::new(cache.to_owned()))).map_err(chain)?;
+    let assembly = Assembly::load(&spec, &engine, ComponentCache::open(cache).ok().as_ref()).map_err(chain)?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let job = assembly.job(KEY_GROUPS, 0, &disk).map_err(chain)?;
     let mut line = Line::new(&job).map_err(chain)?;

@@ -151,7 +151,7 @@ fn operator(
 }
 
 fn file_sink(dir: &str, ty: TypeTable, disk: &Arc<dyn Disk>) -> Arc<dyn Sink> {
-    let config = FileSinkConfig { dir: PathBuf::from(dir), job: 1, extension: "jsonl".to_owned(), header: None };
+    let config = FileSinkConfig { dir: PathBuf::from(dir), job: 1, owner: None, extension: "jsonl".to_owned(), header: None };
     let encoder = Arc::new(move || Box::new(Json(JsonEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
     Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
 }

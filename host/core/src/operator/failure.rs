@@ -10,7 +10,7 @@ use crate::schema::lanes::{DeadLetter, encode_dead_letter};
 use crate::schema::{json_text, key_text};
 use crate::state::DueTimers;
 use crate::time::Domain;
-use crate::{Error, Result, Timestamp};
+use crate::{Error, Kind, Result, Timestamp};
 
 /// So many calls in a row may run into their deadline before the job fails, so that a looping guest cannot hold up barriers for minutes.
 const MAX_DEADLINES_IN_A_ROW: u32 = 8;
@@ -52,6 +52,7 @@ impl Operator {
         match &failure {
             Failure::BadRecord { .. } | Failure::Fatal(_) => return Ok(failure),
             Failure::Trap(_) => self.deadlines_in_a_row = 0,
+            Failure::Machine(reason) => return Err(Error::new(Kind::Machine, format!("operator {}: {reason}", self.settings.uid))),
             Failure::Deadline(reason) => {
                 self.deadlines_in_a_row += 1;
                 if self.deadlines_in_a_row >= MAX_DEADLINES_IN_A_ROW {

@@ -228,7 +228,7 @@ impl Operator {
         self.reads.lines.settle();
         match failure {
             Failure::Fatal(reason) => Err(self.fatal(&self.timer_at(domain, due), &reason)),
-            Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) => {
+            Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) | Failure::Machine(reason) => {
                 self.bad_timer(domain, due, &reason, env)
             }
         }

@@ -109,7 +109,7 @@ impl Operator {
                 cursor.bad = Some((part.start, reason));
             }
             // It may have been too much at once as well.
-            Failure::Trap(_) | Failure::Deadline(_) | Failure::BadRecord { .. } | Failure::Fatal(_) => {
+            Failure::Trap(_) | Failure::Deadline(_) | Failure::BadRecord { .. } | Failure::Fatal(_) | Failure::Machine(_) => {
                 self.row_pace.shrink(part.len());
                 cursor.singly = true;
             }

@@ -11,7 +11,7 @@ use crate::detector::{Detector, DetectorFactory, Failure};
 use crate::schema::Checker;
 use crate::source::SplitNames;
 use crate::table::Table;
-use crate::{Error, Result};
+use crate::{Error, Kind, Result};
 
 /// How many rows a call gets at most.
 pub const BATCH_ROWS: usize = 1024;
@@ -90,10 +90,13 @@ impl OperatorSettings {
     /// The detector refuses its parameters, or traps.
     pub fn open(&self) -> Result<Box<dyn Detector>> {
         self.factory.open(&self.parameters).map_err(|failure| {
-            let reason = match failure {
-                Failure::BadRecord { reason, .. } | Failure::Fatal(reason) | Failure::Trap(reason) | Failure::Deadline(reason) => reason,
+            let (kind, reason) = match failure {
+                Failure::BadRecord { reason, .. } | Failure::Fatal(reason) | Failure::Trap(reason) | Failure::Deadline(reason) => {
+                    (Kind::Guest, reason)
+                }
+                Failure::Machine(reason) => (Kind::Machine, reason),
             };
-            Error::guest(format!("opening operator {}: {reason}", self.uid))
+            Error::new(kind, format!("opening operator {}: {reason}", self.uid))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What is refused before it runs, and the cache.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Kind;
@@ -118,7 +119,7 @@ fn only_file(dir: &Path) -> PathBuf {
 #[test]
 fn the_cache_gives_back_what_it_was_given_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = ComponentCache::new(dir.path().join("compiled"));
+    let cache = ComponentCache::open(&dir.path().join("compiled")).unwrap();
     let module = Guest::default().build();
     let first = engine().load("first", &module, Some(&cache)).unwrap();
     let file = only_file(&dir.path().join("compiled"));
@@ -154,19 +155,50 @@ fn the_cache_gives_back_what_it_was_given_and_nothing_else() {
     assert!(cache.get(engine(), other.digest()).is_none());
 }
 
+/// The checksum of an entry can be computed by anybody.
+#[test]
+fn an_entry_that_others_may_have_written_is_compiled_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = ComponentCache::open(&dir.path().join("compiled")).unwrap();
+    let module = Guest::default().build();
+    let digest = engine().load("guest", &module, Some(&cache)).unwrap().digest().to_owned();
+    let file = only_file(&dir.path().join("compiled"));
+    let elsewhere = dir.path().join("elsewhere");
+    fs::copy(&file, &elsewhere).unwrap();
+    let plants: [(&str, &dyn Fn() -> bool); 4] = [
+        ("group", &|| fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).is_ok()),
+        ("others", &|| fs::set_permissions(&file, fs::Permissions::from_mode(0o646)).is_ok()),
+        ("link", &|| fs::remove_file(&file).and_then(|()| symlink(&elsewhere, &file)).is_ok()),
+        // Only root can give files away.
+        ("owner", &|| chown(&file, Some(65_534), None).is_ok()),
+    ];
+    for (what, plant) in plants {
+        if plant() {
+            assert!(cache.get(engine(), &digest).is_none(), "{what}");
+            engine().load("guest", &module, Some(&cache)).unwrap();
+            assert!(cache.get(engine(), &digest).is_some(), "{what}: it is replaced");
+        }
+    }
+    assert!(fs::symlink_metadata(&file).unwrap().is_file() && elsewhere.exists());
+    fs::set_permissions(dir.path().join("compiled"), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(ComponentCache::open(&dir.path().join("compiled")).unwrap_err().contains("mode 0777"));
+}
+
 #[test]
 fn a_cache_that_cannot_be_written_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let in_the_way = dir.path().join("file");
     fs::write(&in_the_way, b"").unwrap();
-    let cache = ComponentCache::new(&in_the_way);
+    assert!(ComponentCache::open(&in_the_way).is_err());
+    let cache = ComponentCache::open(&dir.path().join("compiled")).unwrap();
+    fs::remove_dir(dir.path().join("compiled")).unwrap();
     engine().load("guest", &Guest::default().build(), Some(&cache)).unwrap();
 }
 
 #[test]
 fn two_may_load_the_same_component_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = ComponentCache::new(dir.path());
+    let cache = ComponentCache::open(dir.path()).unwrap();
     let module = Guest::default().build();
     let load = || engine().load("guest", &module, Some(&cache)).unwrap().digest().to_owned();
     let digests: Vec<_> = std::thread::scope(|scope| {

@@ -66,9 +66,12 @@ impl Part {
 impl Folder {
     /// Commits parts and makes their names durable.
     pub(super) fn commit(&self, committables: &[Committable], attempt: Attempt) -> Result<()> {
-        for committable in committables {
-            self.commit_part(&Part::from_json(&committable.payload)?, attempt)?;
+        let parts = committables.iter().map(|committable| Part::from_json(&committable.payload)).collect::<Result<Vec<_>>>()?;
+        // ORDER: before any of it is visible, so that nobody takes away output that the folder does not remember.
+        if let Some(newest) = parts.iter().filter_map(|part| name::numbers_of(&part.visible)).max() {
+            self.remember(newest)?;
         }
+        parts.iter().try_for_each(|part| self.commit_part(part, attempt))?;
         if committables.is_empty() { Ok(()) } else { self.sync() }
     }
 

@@ -2,6 +2,7 @@
 //! durable. So at every moment the visible parts hold what completed checkpoints cover, each record once.
 
 mod commit;
+mod memory;
 mod name;
 mod writer;
 
@@ -11,10 +12,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use tidemill_core::disk::Disk;
-use tidemill_core::sink::{Committable, Sink, SinkWriter, WriterTask};
+use tidemill_core::sink::{Committable, Remembered, Sink, SinkWriter, WriterTask};
 use tidemill_core::{Error, Kind, Result};
 
 use self::commit::Attempt;
+pub use self::memory::Owner;
 use self::writer::PartWriter;
 use crate::disk::kind_of;
 
@@ -25,6 +27,8 @@ pub struct FileSinkConfig {
     pub dir: PathBuf,
     /// Tells the job from all others, for as long as it lives.
     pub job: u64,
+    /// The job as the folder remembers it; `None`: it does not.
+    pub owner: Option<Owner>,
     /// What the names of parts end with, without the dot: `jsonl` or `csv`.
     pub extension: String,
     /// The first line of each part, without line end.
@@ -55,13 +59,15 @@ struct Folder {
     disk: Arc<dyn Disk>,
     /// The hidden parts that this process wrote and synced, so that committing them needs no second look at their bytes.
     synced: Mutex<HashSet<String>>,
+    /// The newest commit that the folder remembers, as far as this process knows.
+    noted: Mutex<Option<(u32, u64)>>,
 }
 
 impl FileSink {
     /// A sink that writes into the configured folder.
     #[must_use]
     pub fn new(config: FileSinkConfig, disk: Arc<dyn Disk>, encoder: EncoderFactory) -> Self {
-        Self { folder: Arc::new(Folder { config, disk, synced: Mutex::default() }), encoder }
+        Self { folder: Arc::new(Folder { config, disk, synced: Mutex::default(), noted: Mutex::default() }), encoder }
     }
 }
 
@@ -95,6 +101,10 @@ impl Sink for FileSink {
 
     fn newest_commit(&self) -> Result<Option<(u32, u64)>> {
         Ok(self.folder.names()?.iter().filter_map(|name| name::numbers_of(name)).max())
+    }
+
+    fn remembered(&self) -> Result<Option<Remembered>> {
+        self.folder.remembered()
     }
 }
 

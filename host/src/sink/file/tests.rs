@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tidemill_core::Kind;
 use tidemill_core::batch::{Batch, Origin};
-use tidemill_core::sink::{Committable, Sink, SinkWriter, WriterTask};
+use tidemill_core::sink::{Committable, Remembered, Sink, SinkWriter, WriterTask};
 
-use super::{FileSink, FileSinkConfig, RowEncode};
+use super::{FileSink, FileSinkConfig, Owner, RowEncode};
 use crate::disk::RealDisk;
 
 /// Takes UTF-8.
@@ -53,6 +53,7 @@ fn sink(dir: &Path, header: Option<&str>) -> FileSink {
     let config = FileSinkConfig {
         dir: dir.to_owned(),
         job: 0xa,
+        owner: None,
         extension: "jsonl".to_owned(),
         header: header.map(|header| header.as_bytes().to_vec()),
     };
@@ -187,4 +188,33 @@ fn a_folder_that_cannot_be_written_is_named_before_any_row() {
     assert_eq!(error.kind(), Kind::Config);
     assert!(error.chain().contains("out/alerts`: ") && error.chain().ends_with("name a folder in the sink's path"), "{}", error.chain());
     assert!(fixture.sink().newest_commit().is_err());
+}
+
+#[test]
+fn a_folder_remembers_each_jobs_newest_commit_though_readers_take_its_output() {
+    let fixture = Fixture::new();
+    let of = |job: &str, id: u64| {
+        let owner = Owner { job: job.to_owned(), data_dir: format!("/data/{job}-{id:x}").into() };
+        let config = FileSinkConfig { dir: fixture.dir.clone(), job: id, owner: Some(owner), extension: "jsonl".to_owned(), header: None };
+        FileSink::new(config, Arc::new(RealDisk), Arc::new(|| Box::new(Text) as Box<dyn RowEncode>))
+    };
+    let sink = of("one", 0xa);
+    assert_eq!(sink.remembered().unwrap(), None);
+    let mut writer = sink.writer(TASK).unwrap();
+    let committables = [part(&mut *writer, 7, &[b"a"]), part(&mut *writer, 8, &[b"b"])];
+    assert_eq!(sink.remembered().unwrap(), None, "nothing is visible");
+    sink.commit(&committables).unwrap();
+    of("one", 0xa).commit_again(&committables[..1]).unwrap();
+    ["part-7-1.jsonl", "part-8-1.jsonl"].iter().for_each(|name| fs::remove_file(fixture.dir.join(name)).unwrap());
+    let remembered = |elsewhere: Option<&str>| Remembered { incarnation: 0, checkpoint: 8, elsewhere: elsewhere.map(str::to_owned) };
+    assert_eq!((sink.newest_commit().unwrap(), of("one", 0xa).remembered().unwrap()), (None, Some(remembered(None))));
+    assert_eq!(of("one", 0xb).remembered().unwrap(), Some(remembered(Some("/data/one-a"))));
+    assert_eq!(of("two", 0xb).remembered().unwrap(), None);
+    assert_eq!(fixture.names(), [".tidemill-job-one"]);
+    // Whatever somebody else makes of it is no error.
+    let path = fixture.dir.join(".tidemill-job-one");
+    for content in ["", "{}", "job one\n"] {
+        fs::write(&path, content).unwrap();
+        assert_eq!(of("one", 0xb).remembered().unwrap(), None, "{content}");
+    }
 }

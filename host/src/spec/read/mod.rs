@@ -34,6 +34,7 @@ pub(super) fn job(root: &Node, text: &Text<'_>, problems: &mut Problems) -> Opti
     let sources = fields.required("sources", "where records come from", problems);
     let spec = JobSpec {
         file: text.file.to_owned(),
+        folder: text.base.to_owned(),
         name: name.and_then(|node| fields::value(node, "name", self::name, problems)).unwrap_or_default(),
         parallelism,
         max_parallelism: fields.read("max_parallelism", fields::whole(1), problems),

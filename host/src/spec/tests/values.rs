@@ -113,7 +113,11 @@ fn fills_in_defaults() {
 fn names_unknown_fields() {
     check_added("parralelism: 2", "job.yaml:2:1: unknown field `parralelism`, did you mean `parallelism`?");
     check_added("checkpoints: { intervall: 5s }", "job.yaml:2:16: unknown field `intervall`, did you mean `interval`?");
-    check("timestamp:", "kafka:", "job.yaml:5:5: unknown field `kafka`; known: uid, file, max_rate, timestamp, watermark, on_invalid, max_invalid");
+    check(
+        "timestamp:",
+        "kafka:",
+        "job.yaml:5:5: unknown field `kafka`; known: uid, file, max_rate, timestamp, watermark, on_invalid, max_invalid",
+    );
     check(
         "format: json }\n    t",
         "formt: json }\n    t",
