@@ -57,6 +57,25 @@ fn a_job_that_waits_to_restart_can_be_stopped_and_goes_on_when_the_record_is_men
 }
 
 #[test]
+fn a_job_that_waits_to_restart_is_stopped_by_the_command_too() {
+    let place = Workplace::picky("");
+    place.write("in/a.jsonl", records(&["pass", "trap"]));
+    let child = place.start(&["run", "job.yaml", "--set", "restart.initial=1h", "--set", "restart.max=1h"]);
+    wait_for_log(&place, "the job failed and restarts");
+    place.run(&["savepoint", "create", "job.yaml", "sp"]).expect(1, &["try again when it runs"]);
+    place.run(&["stop", "job.yaml"]).expect(0, &["the job has stopped at checkpoint 0"]);
+    place.finish(child).expect(1, &["was stopped while it waited to restart"]);
+}
+
+#[test]
+fn a_failure_that_repeats_with_other_records_of_other_workers_stops_the_job() {
+    let place = Workplace::picky("");
+    place.write("in/a.jsonl", records(&["trap"; 100]));
+    let set = ["--set", "parallelism=4", "--set", "restart.initial=1ms", "--set", "restart.max=1ms"];
+    place.run(&[&["run", "job.yaml"][..], &set].concat()).expect(1, &["3 times in the same way", "asked to trap"]);
+}
+
+#[test]
 fn an_input_that_cannot_be_listed_for_a_while_is_waited_for() {
     let place = Workplace::picky(", follow: true");
     place.write("in/a.jsonl", records(&["pass"]));
@@ -82,8 +101,14 @@ fn a_second_ctrl_c_ends_a_job_that_cannot_reach_a_checkpoint_and_nothing_is_lost
     append(&place, &records(&["pass", "loop"]), 1);
     wait_for_log(&place, "looping as asked");
     signal(&child, "-INT");
+    wait_for_log(&place, "the job has been stopping for");
     signal(&child, "-TERM");
-    place.finish(child).expect(130, &[]);
+    let texts = [
+        "waits for its barrier to pass operator picky of worker 0",
+        "whose call has taken",
+        "A second Ctrl-C or SIGTERM ends the job at once",
+    ];
+    place.finish(child).expect(130, &texts);
 
     place.write("in/a.jsonl", records(&["pass", "pass"]));
     place.run(&["run", "job.yaml", "--set", "sources.in.file.follow=false"]).expect(0, &["resumed from checkpoint", "finished"]);

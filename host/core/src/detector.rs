@@ -1,6 +1,7 @@
 //! A detector: a pure function from (a batch of rows, the state they touch) to effects. WebAssembly guests and native code implement it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_wit::columns::{Blobs, BlobsBuf};
 use tidemill_wit::descriptor::{Descriptor, StateDescriptor};
@@ -27,6 +28,11 @@ pub trait DetectorFactory: Send + Sync {
 
 /// An instance of a detector. After a failure other than [`Failure::BadRecord`] and [`Failure::Fatal`] it is of no more use.
 pub trait Detector: Send {
+    /// The bytes of memory that the instance keeps until it is dropped. The caller replaces an instance that has grown far.
+    fn memory(&self) -> u64 {
+        0
+    }
+
     /// Processes elements. Returns how many rows were consumed; the effects of a failed call mean nothing.
     ///
     /// # Errors
@@ -82,6 +88,8 @@ pub enum Failure {
     Fatal(String),
     /// The call did not end in time.
     Deadline(String),
+    /// The call has several rows and took longer than the caller's [patience](Reads::patience): nothing is wrong, fewer rows at once may do.
+    CutShort,
     /// The call trapped, broke a limit or answered nonsense.
     Trap(String),
     /// The machine lacks something for an instance, such as memory: no fault of the detector.
@@ -273,6 +281,8 @@ pub struct Reads {
     pub keys: [OneForm; 3],
     /// The lines that the detector writes to the log.
     pub lines: Lines,
+    /// After which time the caller would rather have the call end with [`Failure::CutShort`] and give it fewer rows; `None`: never.
+    pub patience: Option<Duration>,
 }
 
 impl Reads {
@@ -329,6 +339,7 @@ impl Default for Reads {
             processing_time: Timestamp(0),
             keys: Default::default(),
             lines: Lines::default(),
+            patience: None,
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::batch::Origin;
+
 /// A result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -28,18 +30,29 @@ pub enum Kind {
     Machine,
 }
 
+/// Where a failure of a component comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// What is the same whenever the failure repeats, whatever the record: the operator and the place in its component.
+    pub what: String,
+    /// The source record that led to it, if none of timers was the cause.
+    pub record: Option<Origin>,
+}
+
 /// What was being done, to which object, what is wrong; causes are chained by [`source`](StdError::source).
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
     message: String,
+    /// What stands for the failure when it repeats, and where it was: boxed, since few errors have it.
+    site: Option<Box<Site>>,
     cause: Option<Box<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
     /// An error with this message and no cause.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), cause: None }
+        Self { kind, message: message.into(), site: None, cause: None }
     }
 
     /// An error of [`Kind::Config`].
@@ -82,7 +95,21 @@ impl Error {
     /// This error as the cause of one of the same kind that says what was being done.
     #[must_use]
     pub fn while_doing(self, message: impl Into<String>) -> Self {
-        Self { kind: self.kind, message: message.into(), cause: Some(Box::new(self)) }
+        let site = self.site.clone();
+        Self { kind: self.kind, message: message.into(), site, cause: Some(Box::new(self)) }
+    }
+
+    /// The same error, of which it is known where it comes from.
+    #[must_use]
+    pub fn at(mut self, site: Site) -> Self {
+        self.site = Some(Box::new(site));
+        self
+    }
+
+    /// Where it comes from, if that is known.
+    #[must_use]
+    pub fn site(&self) -> Option<&Site> {
+        self.site.as_deref()
     }
 
     /// Who must act.

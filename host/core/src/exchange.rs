@@ -1,11 +1,11 @@
 //! Edges between subtasks: bounded queues, one per (edge, sender, receiver), and the routing of records onto them by key group.
 
-use std::collections::VecDeque;
+mod channel;
+
 use std::fmt;
 use std::sync::Arc;
-use std::task::Waker;
 
-use crossbeam_queue::ArrayQueue;
+pub use channel::{Receiver, Sender, channel};
 
 use crate::batch::{Batch, Origin};
 use crate::key_group::{hash_key, key_group, subtask_of};
@@ -39,91 +39,6 @@ pub struct Barrier {
     pub drain: bool,
     /// Whether it is a savepoint's: nothing is committed for it, and no recovery goes back to it.
     pub savepoint: bool,
-}
-
-/// A bounded channel from one subtask to another. Each side wakes the other: `receiver` when there is something to read, `sender` when
-/// there is room again.
-#[must_use]
-pub fn channel(capacity: usize, sender: Waker, receiver: Waker) -> (Sender, Receiver) {
-    let queue = Arc::new(ArrayQueue::new(capacity.max(1)));
-    (Sender { queue: Arc::clone(&queue), waiting: VecDeque::new(), wake: receiver }, Receiver { queue, peeked: None, wake: sender })
-}
-
-/// The sending end. What does not fit the queue waits here; a subtask with anything waiting must not produce more.
-#[derive(Debug)]
-pub struct Sender {
-    queue: Arc<ArrayQueue<Element>>,
-    waiting: VecDeque<Element>,
-    wake: Waker,
-}
-
-impl Sender {
-    /// Sends, or lets wait what does not fit.
-    pub fn send(&mut self, element: Element) {
-        self.waiting.push_back(element);
-        self.flush();
-    }
-
-    /// Moves what waits into the queue. Returns whether all of it went.
-    pub fn flush(&mut self) -> bool {
-        let mut moved = false;
-        while let Some(element) = self.waiting.pop_front() {
-            if let Err(back) = self.queue.push(element) {
-                self.waiting.push_front(back);
-                break;
-            }
-            moved = true;
-        }
-        if moved {
-            self.wake.wake_by_ref();
-        }
-        self.waiting.is_empty()
-    }
-}
-
-/// The receiving end.
-#[derive(Debug)]
-pub struct Receiver {
-    queue: Arc<ArrayQueue<Element>>,
-    /// An element that was looked at but not taken.
-    peeked: Option<Element>,
-    wake: Waker,
-}
-
-impl Receiver {
-    /// Takes the next element, if there is one.
-    pub fn receive(&mut self) -> Option<Element> {
-        self.peeked.take().or_else(|| self.take())
-    }
-
-    fn take(&self) -> Option<Element> {
-        let element = self.queue.pop();
-        // Asked after the pop: the sender may have filled the queue meanwhile and gone to sleep.
-        if element.is_some() && self.queue.len() + 1 >= self.queue.capacity() {
-            self.wake.wake_by_ref();
-        }
-        element
-    }
-
-    /// Takes the next element if it is a barrier.
-    pub fn receive_barrier(&mut self, wanted: impl Fn(&Barrier) -> bool) -> Option<Barrier> {
-        if self.peeked.is_none() {
-            self.peeked = self.take();
-        }
-        match self.peeked {
-            Some(Element::Barrier(barrier)) if wanted(&barrier) => {
-                self.peeked = None;
-                Some(barrier)
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether nothing is there to read.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.peeked.is_none() && self.queue.is_empty()
-    }
 }
 
 /// All outputs of one subtask: the edges of each lane.
@@ -262,6 +177,15 @@ impl Edge {
         }
     }
 
+    fn all_senders(&self) -> &[Sender] {
+        match self {
+            Self::Forward { sender, .. } => std::slice::from_ref(sender),
+            Self::ByKey(edge) => &edge.senders,
+            Self::Observed(_) => &[],
+            Self::Broadcast { senders, .. } => senders,
+        }
+    }
+
     fn senders(&mut self) -> &mut [Sender] {
         match self {
             Self::Forward { sender, .. } => std::slice::from_mut(sender),
@@ -327,6 +251,14 @@ impl Outputs {
     pub fn blocked(&mut self) -> bool {
         let senders = self.lanes.iter_mut().flat_map(|lane| &mut lane.edges).flat_map(Edge::senders);
         senders.fold(false, |blocked, sender| !sender.flush() | blocked)
+    }
+
+    /// The least number of records that a receiver of any lane lets wait in front of it: whoever sends more at once makes a barrier wait
+    /// behind them. [`usize::MAX`] if no receiver has set a limit.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let senders = self.lanes.iter().flat_map(|lane| &lane.edges).flat_map(Edge::all_senders);
+        senders.map(Sender::room).min().unwrap_or(usize::MAX)
     }
 
     /// Appends a record to a lane; it leaves with the next [`flush`](Self::flush).

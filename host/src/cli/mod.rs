@@ -16,7 +16,7 @@ mod validate;
 mod folder;
 mod live;
 mod logging;
-mod numbers;
+pub(crate) mod numbers;
 mod prints;
 mod signals;
 mod summary;

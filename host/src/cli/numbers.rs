@@ -42,7 +42,7 @@ pub(super) fn bytes(bytes: u64) -> String {
 }
 
 /// A length of time: `45 ms`, `4.2 s`, `2 m 5 s`, `3 h 20 m`.
-pub(super) fn length(length: Duration) -> String {
+pub(crate) fn length(length: Duration) -> String {
     let millis = length.as_millis();
     match millis {
         0..1_000 => format!("{millis} ms"),
@@ -53,7 +53,7 @@ pub(super) fn length(length: Duration) -> String {
 }
 
 /// A short length of time in microseconds: `0.4 ms`, `45.0 ms`, from a second on as [`length`] has it.
-pub(super) fn fine(micros: u64) -> String {
+pub(crate) fn fine(micros: u64) -> String {
     match micros {
         0..1_000_000 => format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100),
         _ => length(Duration::from_micros(micros)),
@@ -70,7 +70,7 @@ pub(super) fn spec_length(millis: i64) -> String {
 }
 
 /// A point in time, milliseconds since the epoch, in UTC, as RFC 3339 has it: `2026-08-15T10:00:00.123Z`.
-pub(super) fn time(millis: i64) -> String {
+pub(crate) fn time(millis: i64) -> String {
     match millis {
         i64::MIN => "none yet".to_owned(),
         i64::MAX => "end of input".to_owned(),

@@ -74,6 +74,7 @@ pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
         Outcome::AlreadyFinished { checkpoint } => {
             format!("the job {name} has finished already, with checkpoint {checkpoint}; --fresh runs it again from the beginning\n")
         }
+        Outcome::Stopped { checkpoint: 0, .. } => format!("the job {name} has stopped before its first checkpoint\n"),
         Outcome::Stopped { checkpoint, progress } => {
             live.log(&progress);
             print(&summary::render(&progress));

@@ -86,6 +86,7 @@ impl GuestComponent {
             Failure::BadRecord { reason: why, .. } | Failure::Fatal(why) | Failure::Deadline(why) | Failure::Trap(why) => {
                 Error::config(format!("component {name} failed to describe itself: {why}"))
             }
+            Failure::CutShort => refused("failed to describe itself: it was cut short".to_owned()),
         })?;
         let descriptor = describe::checked(answer).map_err(|why| refused(format!("describes itself wrongly: {why}")))?;
         Ok(Self { name: name.to_owned(), digest, size: bytes.len(), descriptor, pre })

@@ -1,6 +1,7 @@
 //! Instances of guests: one call in, effects out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_core::detector::{CallContext, Detector, DetectorFactory, Elements, Failure, Reads, Timers};
 use tidemill_core::effects::Effects;
@@ -13,7 +14,7 @@ use super::component::GuestComponent;
 use super::failure;
 use super::generated::tidemill::process::types;
 use super::generated::{KeyedProcessFunction, KeyedProcessFunctionPre};
-use super::limits::Limits;
+use super::limits::{Limits, ticks};
 use super::store::{Emit, Host};
 use super::telemetry::{MESSAGE_BYTES, Telemetry, printable};
 use super::voice::Voice;
@@ -61,7 +62,7 @@ impl DetectorFactory for GuestFactory {
         let telemetry = Telemetry::new(Arc::clone(&self.voice));
         let mut instance = Instance::new(self.component.pre(), self.limits, telemetry, Arc::clone(&self.kinds))?;
         instance
-            .call(|process, store| process.call_open(store, parameters))?
+            .call(None, |process, store| process.call_open(store, parameters))?
             .map_err(|why| Failure::Fatal(printable(&why, MESSAGE_BYTES)))?;
         Ok(Box::new(instance))
     }
@@ -71,7 +72,7 @@ impl DetectorFactory for GuestFactory {
 pub(super) fn describe(pre: &KeyedProcessFunctionPre<Host>) -> Result<types::Descriptor, Failure> {
     let limits = Limits::default();
     let telemetry = Telemetry::new(Arc::new(Voice::new("describe", false)));
-    Instance::new(pre, limits, telemetry, Arc::from([]))?.call(|process, store| process.call_describe(store))
+    Instance::new(pre, limits, telemetry, Arc::from([]))?.call(None, |process, store| process.call_describe(store))
 }
 
 /// An instance of a guest in a store of its own.
@@ -94,13 +95,19 @@ impl Instance {
         }
     }
 
-    /// Calls an export under the limits. After an error of the engine the instance is dead.
-    fn call<T>(&mut self, export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<T>) -> Result<T, Failure> {
+    /// Calls an export under the limits, and for no longer than the caller's patience. After an error of the engine the instance is dead.
+    fn call<T>(
+        &mut self,
+        patience: Option<Duration>,
+        export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<T>,
+    ) -> Result<T, Failure> {
         if self.dead {
             return Err(Failure::Trap("the instance is of no more use after a trap".to_owned()));
         }
         self.store.data_mut().telemetry().begin();
-        self.store.set_epoch_deadline(self.limits.ticks());
+        // A call that is cut short is none that has run into its deadline.
+        let patience = patience.map(|patience| patience.min(self.limits.deadline / 2));
+        self.store.set_epoch_deadline(patience.map_or_else(|| self.limits.ticks(), ticks));
         let answer = export(&self.process, &mut self.store);
         let host = self.store.data_mut();
         if answer.is_ok() {
@@ -108,7 +115,10 @@ impl Instance {
         }
         answer.map_err(|error| {
             self.dead = true;
-            failure::of(&error, host, &self.limits)
+            match failure::of(&error, host, &self.limits) {
+                Failure::Deadline(_) if patience.is_some() => Failure::CutShort,
+                failure => failure,
+            }
         })
     }
 
@@ -121,8 +131,9 @@ impl Instance {
         export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<Result<u32, types::Failure>>,
     ) -> Result<u32, Failure> {
         effects.clear();
+        let patience = reads.patience;
         self.store.data_mut().exchange(reads, effects, Emit::Awaited);
-        let answer = self.call(export);
+        let answer = self.call(patience, export);
         self.store.data_mut().exchange(reads, effects, Emit::Outside);
         match answer? {
             Ok(consumed) if consumed as usize > rows => {
@@ -143,6 +154,10 @@ impl Instance {
 }
 
 impl Detector for Instance {
+    fn memory(&self) -> u64 {
+        self.store.data().memory()
+    }
+
     fn process_elements(
         &mut self,
         context: &CallContext<'_>,

@@ -59,11 +59,16 @@ impl Limits {
         Ok(())
     }
 
-    /// The deadline in ticks of the engine's epoch, rounded up, since the first tick may come at once.
+    /// The deadline in ticks of the engine's epoch.
     pub(super) fn ticks(&self) -> u64 {
-        let ticks = self.deadline.as_millis().div_ceil(TICK.as_millis());
-        u64::try_from(ticks).unwrap_or(u64::MAX / 2).saturating_add(1)
+        ticks(self.deadline)
     }
+}
+
+/// A length of time in ticks of the engine's epoch, rounded up, since the first tick may come at once.
+pub(super) fn ticks(length: Duration) -> u64 {
+    let ticks = length.as_millis().div_ceil(TICK.as_millis());
+    u64::try_from(ticks).unwrap_or(u64::MAX / 2).saturating_add(1)
 }
 
 /// Refuses growth over the limit with an error that ends the call, so that no guest can go on without the memory that it asked for.
@@ -89,6 +94,11 @@ impl std::error::Error for OverLimit {}
 impl Limiter {
     pub(super) fn new(limits: &Limits) -> Self {
         Self { memory: limits.memory, used: 0, table: limits.table }
+    }
+
+    /// The bytes of all memories of the instance.
+    pub(super) fn used(&self) -> u64 {
+        self.used
     }
 }
 

@@ -59,6 +59,11 @@ impl Host {
         &mut self.limiter
     }
 
+    /// The bytes of the instance's memory.
+    pub(super) fn memory(&self) -> u64 {
+        self.limiter.used()
+    }
+
     /// Takes the buffer for the call's effects.
     pub(super) fn begin_emit(&mut self) -> wasmtime::Result<Effects> {
         match mem::replace(&mut self.emit, Emit::Done) {

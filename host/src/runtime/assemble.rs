@@ -190,6 +190,7 @@ impl<'a> Assembly<'a> {
             invalid: self.invalid_policy(node, spec),
             max_rate: spec.max_rate.map(MaxRate::per_second),
             batch_rows: self.rig.as_ref().map_or(BATCH_ROWS, |rig| rig.batch_rows),
+            caution: usize::MAX.into(),
             splits: Arc::clone(splits),
             source,
         }))
@@ -253,6 +254,7 @@ impl<'a> Assembly<'a> {
             OperatorSettings::new(&spec.uid.value, Arc::new(factory) as Arc<dyn DetectorFactory>, parameters, max_parallelism);
         settings.tables = Arc::from(tables);
         settings.states.iter_mut().for_each(|state| change(state, &spec.states));
+        settings.fire_at_end = spec.fire_at_end;
         settings.on_error = match spec.on_error {
             job::OnError::Fail => OnError::Fail,
             job::OnError::DeadLetter => OnError::DeadLetter,

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost};
+use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost, Phase};
 use tidemill_core::exchange::Barrier;
-use tidemill_core::worker::{WorkerSetup, build_with, open_states};
+use tidemill_core::worker::{Worker, WorkerSetup, build_with, open_states};
 use tidemill_core::{Error, Result, Timestamp};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::Observer;
 use super::checkpoints::{Checkpoints, Task};
 use super::control::{Control, Granted, Request, Wish};
+use super::delay::{Delays, Look};
 use super::gauge::Gauge;
 use super::history::{Kind, Verdict};
 use super::io::IoThread;
@@ -61,13 +62,17 @@ pub(super) struct Attempt<'a> {
     messages: Receiver<Message>,
     splits: Vec<Vec<tidemill_core::source::Split>>,
     next_discovery: Timestamp,
-    stopping: bool,
+    /// Since when it is about to stop.
+    stopping: Option<Timestamp>,
+    delays: Delays,
     /// Savepoints that are wanted, and the stop (or rescale), in the order in which they were asked for; the first may be under way.
     savepoints: VecDeque<Request>,
     stop: Option<Request>,
     /// When the sources were told to stop.
     stopped_reading: Option<Timestamp>,
     under_way: Option<UnderWay>,
+    /// How many workers the barrier of the checkpoint under way has passed.
+    passed: usize,
     /// When the barrier had passed a worker, last.
     last_barrier: Timestamp,
     /// The checkpoint whose copy is the stop's savepoint.
@@ -103,6 +108,7 @@ impl<'a> Attempt<'a> {
         let states = side_by_side(job.parallelism, |subtask| open_states(&job.graph, &setup, subtask))?;
         let mut workers = build_with(&job.graph, &setup, states)?;
         workers.iter_mut().for_each(|worker| worker.measure_by(since_start));
+        let delays = Delays::new(job, workers.iter().map(Worker::pulse).collect());
         let now = clock.steady();
         Ok(Self {
             job,
@@ -113,11 +119,13 @@ impl<'a> Attempt<'a> {
             messages,
             splits: setup.splits,
             next_discovery: now.plus(DISCOVERY_MILLIS),
-            stopping: false,
+            stopping: None,
+            delays,
             savepoints: VecDeque::new(),
             stop: None,
             stopped_reading: None,
             under_way: None,
+            passed: 0,
             last_barrier: now,
             saved_at: None,
             end: None,
@@ -132,8 +140,8 @@ impl<'a> Attempt<'a> {
     pub(super) fn run(&mut self, control: &Control, gauge: &mut Gauge, observer: &mut Observer<'_>) -> Result<End> {
         loop {
             let now = self.clock.steady();
-            if control.stop_requested() && !self.stopping {
-                self.stopping = true;
+            if control.stop_requested() && self.stopping.is_none() {
+                self.stopping = Some(now);
                 self.event(Event::Stop, now, gauge);
             }
             // While the job is being rescaled they wait for the workers to come.
@@ -146,6 +154,7 @@ impl<'a> Attempt<'a> {
             self.discover(now)?;
             if gauge.is_due() {
                 self.crew.tell_all(|| Command::Statistics);
+                self.say_delays(now, gauge);
                 observer(&gauge.progress(self.job));
             }
             match self.messages.recv_timeout(TICK) {
@@ -166,23 +175,33 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Says what takes long.
+    fn say_delays(&mut self, now: Timestamp, gauge: &Gauge) {
+        let look =
+            Look { now, waiting: self.coordinator.waiting(), workers: gauge.workers(), doing: self.io.doing(), stopping: self.stopping };
+        for text in [self.delays.of_checkpoint(&look), self.delays.of_pass(&look)].into_iter().flatten() {
+            warn!("{text}");
+        }
+    }
+
     /// Passes a wish on to the coordinator.
     fn take(&mut self, request: Request, now: Timestamp, gauge: &mut Gauge) {
         match request.wish {
-            _ if self.stopping => request.answer(Err(Error::config("the job is stopping already"))),
+            _ if self.stopping.is_some() => request.answer(Err(Error::config("the job is stopping already"))),
             Wish::Savepoint(_) => {
                 self.savepoints.push_back(request);
                 self.event(Event::Savepoint, now, gauge);
             }
             Wish::Stop { drain, .. } => {
-                self.stopping = true;
+                info!("stopping at the next checkpoint, as it was asked to");
+                self.stopping = Some(now);
                 self.stop = Some(request);
                 self.event(if drain { Event::Drain } else { Event::Stop }, now, gauge);
             }
             Wish::Rescale { parallelism, .. } => match self.refuses(parallelism) {
                 Some(reason) => request.answer(Err(Error::config(reason))),
                 None => {
-                    self.stopping = true;
+                    self.stopping = Some(now);
                     self.stop = Some(request);
                     self.event(Event::Stop, now, gauge);
                 }
@@ -228,6 +247,7 @@ impl<'a> Attempt<'a> {
         match message {
             Message::Snapshot(snapshot) => {
                 self.last_barrier = now;
+                self.passed += usize::from(self.coordinator.current() == Some(snapshot.checkpoint));
                 self.io.give(Task::Persist(snapshot));
             }
             Message::EndOfInput(worker) => {
@@ -240,6 +260,7 @@ impl<'a> Attempt<'a> {
                     debug!(checkpoint, ?duration, ?aligned, bytes, "checkpoint {checkpoint} completed");
                     gauge.checkpoint(CheckpointProgress { id: checkpoint, duration, aligned, bytes });
                     self.note(checkpoint, None, now);
+                    self.job.read(false);
                 }
                 self.event(event, now, gauge);
             }
@@ -255,6 +276,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn event(&mut self, event: Event, now: Timestamp, gauge: &mut Gauge) {
+        let waiting = matches!(event, Event::Tick | Event::Failed { .. }).then(|| self.coordinator.waiting()).flatten();
         let actions = self.coordinator.on_event(event, now);
         let kind = self.under_way.as_ref().map(|under_way| under_way.kind);
         if let Some(Lost { checkpoint, phase, age, missing, reason }) = self.coordinator.take_lost() {
@@ -262,14 +284,32 @@ impl<'a> Attempt<'a> {
             if kind == Some(Kind::Checkpoint) {
                 gauge.checkpoint_failed();
             }
+            let look = Look { now, waiting, workers: gauge.workers(), doing: self.io.doing(), stopping: self.stopping };
+            self.after_lost(checkpoint, phase, &reason, &look);
             self.note(checkpoint, Some(reason), now);
         }
         for action in actions {
-            self.perform(action, now);
+            self.perform(action, now, gauge);
         }
     }
 
-    fn perform(&mut self, action: Action, now: Timestamp) {
+    /// Learns from a checkpoint that failed, and says what becomes of a stop.
+    fn after_lost(&self, checkpoint: u64, phase: Phase, reason: &str, look: &Look<'_>) {
+        if phase == Phase::Collecting && self.passed < self.crew.len() {
+            self.job.read(true);
+        }
+        if self.stopping.is_some() {
+            let held_up = self.delays.held_up_by(look);
+            warn!(
+                "the job has not stopped yet: checkpoint {checkpoint} {held_up}, and failed: {reason} (`checkpoints.timeout` is {} ms). Unless \
+                 the job fails with it, the next one is tried; a second Ctrl-C or SIGTERM ends the job at once, and it then goes on from its \
+                 last checkpoint",
+                self.job.checkpoints.timeout
+            );
+        }
+    }
+
+    fn perform(&mut self, action: Action, now: Timestamp, gauge: &Gauge) {
         match action {
             Action::Trigger(barrier) => {
                 if barrier.stop {
@@ -278,6 +318,8 @@ impl<'a> Attempt<'a> {
                 let kind = if barrier.savepoint { Kind::Savepoint } else { Kind::Checkpoint };
                 self.under_way = Some(UnderWay { checkpoint: barrier.checkpoint, kind, began: self.clock.now(), started: now });
                 self.save(barrier);
+                self.passed = 0;
+                self.delays.begin(gauge.workers());
                 self.crew.tell_all(|| Command::Trigger(barrier));
             }
             Action::Store { checkpoint, end_of_input } => self.io.give(Task::Store { checkpoint, end_of_input }),

@@ -89,6 +89,11 @@ impl Gauge {
         self.losses.check(job, &self.workers.values());
     }
 
+    /// What the workers have said last.
+    pub(super) fn workers(&self) -> &BTreeMap<u32, WorkerStatistics> {
+        &self.workers
+    }
+
     pub(super) fn checkpoint(&mut self, checkpoint: CheckpointProgress) {
         self.checkpoints.0 += 1;
         self.checkpoint = Some(checkpoint);

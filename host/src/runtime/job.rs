@@ -86,6 +86,15 @@ impl Job {
         self.graph.wires.iter().any(|wire| wire.from == node && wire.lane == lane)
     }
 
+    /// Lets the sources read less at once, or more again: see [`SourceSettings::read_less`](tidemill_core::worker::SourceSettings::read_less).
+    pub(super) fn read(&self, less: bool) {
+        for node in &self.graph.nodes {
+            if let Node::Source(settings) = node {
+                if less { settings.read_less() } else { settings.read_more() }
+            }
+        }
+    }
+
     /// The names of a node's lanes, in the order in which they are counted.
     #[must_use]
     pub fn lanes(node: &Node) -> Vec<String> {

@@ -10,9 +10,10 @@ use tracing::{info, warn};
 
 use super::attempt::{Attempt, End};
 use super::checkpoints::Checkpoints;
-use super::control::{Granted, Rescaled};
+use super::control::{Granted, Rescaled, Wish};
 use super::gauge::Gauge;
 use super::recovery::{Recovered, recover, recover_from};
+use super::repeated::Repeated;
 use super::revision::Revision;
 use super::waiting::Rescaling;
 use super::{Control, Job, Observer, Outcome, restart};
@@ -20,9 +21,6 @@ use crate::clock::{Clock, monotonic};
 use crate::machine;
 use crate::store::CheckpointStore;
 use crate::store::parallelism::Rescale;
-
-/// The same failure of a component this many times in a row will not go away by itself.
-const SAME_FAILURES: u32 = 3;
 
 /// A job from its first attempt to its end.
 pub(super) struct Life<'a> {
@@ -41,12 +39,14 @@ pub(super) struct Life<'a> {
     pub(super) asked: u32,
     /// The job has stopped, to go on with another number of workers.
     pub(super) rescaling: Option<Rescaling>,
+    pub(super) repeated: Repeated,
+    /// The checkpoint that the last attempt went on from.
+    pub(super) resumed: u64,
 }
 
 impl Life<'_> {
     pub(super) fn run(mut self, observer: &mut Observer<'_>) -> Result<Outcome> {
         let mut backoff = restart::Backoff::new(self.job.restart);
-        let mut repeated = Repeated::default();
         let mut has_run = false;
         loop {
             let failure = match self.attempt(&mut has_run, observer) {
@@ -58,7 +58,7 @@ impl Life<'_> {
                 }
                 Err(failure) => failure,
             };
-            repeated.check(&failure)?;
+            self.repeated.check(&failure, self.resumed)?;
             let Some(delay) = backoff.on_failure(self.clock.steady(), fastrand::f64()) else {
                 return Err(failure
                     .while_doing(format!("the job {} has failed, and its restart strategy allows no further restart", self.job.name)));
@@ -106,6 +106,8 @@ impl Life<'_> {
             Err(error) => return Err(self.undo(rescaling, outside(error, *has_run))),
         };
         self.say_how_it_starts(&recovered);
+        self.resumed = recovered.checkpoint;
+        self.repeated.begin(recovered.checkpoint, &recovered.splits);
         if recovered.end_of_input {
             return self.finish(recovered.checkpoint, observer).map(Some);
         }
@@ -208,12 +210,26 @@ impl Life<'_> {
         Ok(Outcome::Stopped { checkpoint, progress })
     }
 
+    /// Whether somebody wants the job to stop, who need not wait until it runs: it has its last checkpoint. Other wishes are refused.
+    fn is_told_to_stop(&self) -> bool {
+        while let Some(request) = self.control.next() {
+            match (&request.wish, self.store.newest()) {
+                (Wish::Stop { savepoint: None, drain: false }, Ok(newest)) => {
+                    request.answer(Ok(Granted::Stopped(newest.map_or(0, |manifest| manifest.checkpoint))));
+                    self.control.refuse_all("the job has stopped");
+                    return true;
+                }
+                _ => request.answer(Err(Error::storage("the job has failed and is about to restart: try again when it runs"))),
+            }
+        }
+        false
+    }
+
     /// Waits before a restart; returns whether to restart at all.
     fn sleep(&self, millis: i64) -> bool {
         let end = self.clock.steady().plus(millis);
         while self.clock.steady() < end {
-            self.control.refuse_all("the job has failed and is about to restart: try again when it runs");
-            if self.control.stop_requested() {
+            if self.control.stop_requested() || self.is_told_to_stop() {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -226,24 +242,4 @@ impl Life<'_> {
 /// process that is out of file handles: it may come right again, so it is retried.
 fn outside(error: Error, has_run: bool) -> Error {
     if has_run && error.kind() == Kind::Config { Error::connector(error.chain()) } else { error }
-}
-
-/// Counts failures of components that repeat in the same way: their text names the record.
-#[derive(Default)]
-struct Repeated {
-    last: String,
-    times: u32,
-}
-
-impl Repeated {
-    /// A record that fails every time is not worth retrying for ever; a disk or a network that fails is.
-    fn check(&mut self, failure: &Error) -> Result<()> {
-        let this = failure.chain();
-        self.times = if self.last == this { self.times + 1 } else { 1 };
-        self.last = this;
-        if self.times < SAME_FAILURES || failure.kind() != Kind::Guest {
-            return Ok(());
-        }
-        Err(Error::guest(format!("the job has failed {SAME_FAILURES} times in the same way: {}", self.last)))
-    }
 }

@@ -17,12 +17,14 @@ pub mod socket;
 mod attempt;
 mod clients;
 mod connectors;
+mod delay;
 
 mod gauge;
 mod io;
 mod life;
 mod losses;
 mod many;
+mod repeated;
 mod threads;
 mod triggers;
 mod waiting;
@@ -45,6 +47,7 @@ use self::gauge::Gauge;
 use self::life::Life;
 use self::plan::ComponentPlan;
 use self::recovery::forget;
+use self::repeated::Repeated;
 use self::restore::take_over;
 use self::revision::Revision;
 use self::socket::Socket;
@@ -129,6 +132,11 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let cache = ComponentCache::of_user(options.cache_dir.as_deref(), &options.data_dir);
     let assembly = Assembly::load(spec, &engine, cache.as_ref())?.with_data_dir(&options.data_dir);
     assembly.warnings().for_each(|warning| warn!("{warning}"));
+    if options.control.stop_requested() {
+        // Compiling may have taken long, and nothing has begun.
+        let checkpoint = store.newest()?.map_or(0, |manifest| manifest.checkpoint);
+        return Ok(Outcome::Stopped { checkpoint, progress: Progress::default() });
+    }
     // A damaged manifest is no reason not to start again.
     let mut newest = if options.fresh { None } else { store.newest()? };
     let fixed_by = from.as_ref().map_or(newest.as_ref(), |saved| Some(&saved.manifest));
@@ -158,6 +166,8 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
         revision: Some((revision, changes)),
         asked: spec.parallelism,
         rescaling: None,
+        repeated: Repeated::default(),
+        resumed: 0,
     };
     life.run(observer)
 }

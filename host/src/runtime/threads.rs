@@ -14,7 +14,7 @@ use tidemill_core::source::Split;
 use tidemill_core::worker::{Report, Step, Worker, WorkerSnapshot, WorkerStatistics};
 use tidemill_core::{Error, Result, Timestamp};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, since_start};
 use crate::guest::WORKER_STACK;
 use crate::machine;
 
@@ -22,6 +22,8 @@ use crate::machine;
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// After so many steps a worker looks whether it has been told something.
 const STEPS_PER_LOOK: u32 = 16;
+/// It looks after so long too: with slow operators a few steps take long.
+const LOOK_AFTER: Duration = Duration::from_millis(10);
 
 /// What a worker is told.
 pub(super) enum Command {
@@ -172,11 +174,12 @@ impl Drive {
             }
             self.obey()?;
             let now = self.clock.clocks();
+            let began = since_start();
             let mut step = Step::Worked;
             for _ in 0..STEPS_PER_LOOK {
                 step = self.worker.step(now)?;
                 self.report();
-                if step != Step::Worked {
+                if step != Step::Worked || since_start().saturating_sub(began) >= LOOK_AFTER {
                     break;
                 }
             }

@@ -68,6 +68,9 @@ mod tests {
             counters: counters.iter().map(|(name, n)| ((*name).into(), *n)).collect(),
             dead_letter_samples: tidemill_core::sample::Samples::default(),
             watermark: tidemill_core::Timestamp(0),
+            effort: tidemill_core::operator::Effort::default(),
+            queued: 0,
+            pass: None,
         }
     }
 

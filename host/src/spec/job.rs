@@ -279,6 +279,8 @@ pub struct Operator {
     pub states: Vec<StateOverride>,
     /// What follows a record that the component cannot handle.
     pub on_error: OnError,
+    /// Whether the event-time timers that are left fire when the input ends, as in Flink; else they stay.
+    pub fire_at_end: bool,
     /// What one instance of the component may use.
     pub limits: Limits,
 }

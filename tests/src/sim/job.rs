@@ -82,6 +82,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>, gate: &Gate) -> 
         alignment: None,
         max_rate: shape.max_rate.map(MaxRate::per_second),
         batch_rows: shape.source_rows,
+        caution: usize::MAX.into(),
         splits: Arc::default(),
     };
     let operators = [

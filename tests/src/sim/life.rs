@@ -22,6 +22,8 @@ use tidemill_core::sink::Sink;
 use tidemill_core::worker::{Report, Step, Worker, WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
 
+use super::stopwatch;
+
 /// Where the checkpoints are.
 pub const CHECKPOINTS: &str = "/job/checkpoints";
 
@@ -135,7 +137,11 @@ impl Life {
         }
         let coordinator = Coordinator::new(job.checkpoints, job.parallelism, recovered.checkpoint, now);
         let checkpoints = Checkpoints::new(store.clone(), job, &recovered);
-        let workers = seats(job, recovered, attempt)?;
+        let mut workers = seats(job, recovered, attempt)?;
+        if attempt % 2 == 1 {
+            let stopwatch = stopwatch::random(attempt);
+            workers.iter_mut().for_each(|seat| seat.worker.measure_by(stopwatch));
+        }
         let (tasks, messages) = Default::default();
         let (phase, tally, end) = (Phase::Run, Tally::default(), None);
         let (saving, wanted, at_stop, saved_at, saved, breaks) = Default::default();

@@ -11,5 +11,6 @@ pub mod pauses;
 pub mod saving;
 pub mod schedule;
 pub mod source;
+pub mod stopwatch;
 pub mod stored;
 pub mod trouble;

@@ -173,6 +173,19 @@ pub enum Phase {
     Committing,
 }
 
+/// A checkpoint that is under way, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its id.
+    pub checkpoint: u64,
+    /// How far it has come.
+    pub phase: Phase,
+    /// When it began.
+    pub since: Timestamp,
+    /// The workers that have not answered.
+    pub missing: Vec<u32>,
+}
+
 /// A checkpoint that has failed, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -242,6 +255,21 @@ impl Coordinator {
     #[must_use]
     pub fn current(&self) -> Option<u64> {
         self.current.as_ref().map(|current| current.barrier.checkpoint)
+    }
+
+    /// How far the checkpoint under way has come, for the log.
+    #[must_use]
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.current.as_ref().map(|current| Waiting {
+            checkpoint: current.barrier.checkpoint,
+            phase: current.phase,
+            since: current.started,
+            missing: self.missing(current),
+        })
+    }
+
+    fn missing(&self, current: &Current) -> Vec<u32> {
+        (0..self.workers).filter(|worker| !current.acknowledged.contains(worker)).collect()
     }
 
     /// Takes what is to be said of the last checkpoint that failed.
@@ -364,7 +392,7 @@ impl Coordinator {
                 checkpoint: current.barrier.checkpoint,
                 phase: current.phase,
                 age: now.0.saturating_sub(current.started.0),
-                missing: (0..self.workers).filter(|worker| !current.acknowledged.contains(worker)).collect(),
+                missing: self.missing(&current),
                 reason,
             });
         }

@@ -4,4 +4,4 @@ pub mod coordinator;
 pub mod manifest;
 pub mod snapshot;
 
-pub use coordinator::{Action, Coordinator, Event, Lost, Options, Phase};
+pub use coordinator::{Action, Coordinator, Event, Lost, Options, Phase, Waiting};

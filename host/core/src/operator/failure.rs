@@ -2,9 +2,11 @@
 
 use tidemill_wit::descriptor::Descriptor;
 
+use super::site::site;
 use super::{Env, Operator};
 use crate::batch::{Batch, Origin};
 use crate::detector::Failure;
+use crate::error::Site;
 use crate::sample::Sample;
 use crate::schema::lanes::{DeadLetter, encode_dead_letter};
 use crate::schema::{json_text, key_text};
@@ -51,6 +53,7 @@ impl Operator {
     pub(super) fn after_failure(&mut self, failure: Failure) -> Result<Failure> {
         match &failure {
             Failure::BadRecord { .. } | Failure::Fatal(_) => return Ok(failure),
+            Failure::CutShort => {}
             Failure::Trap(_) => self.deadlines_in_a_row = 0,
             Failure::Machine(reason) => return Err(Error::new(Kind::Machine, format!("operator {}: {reason}", self.settings.uid))),
             Failure::Deadline(reason) => {
@@ -63,13 +66,31 @@ impl Operator {
                 }
             }
         }
-        self.detector = self.settings.open()?;
+        self.reopen()?;
         Ok(failure)
     }
 
     /// The detector says that the job must fail, at this row.
     pub(super) fn fatal(&self, at: &str, reason: &str) -> Error {
         Error::guest(format!("operator {}: {at} made it give up: {reason}", self.settings.uid))
+    }
+
+    /// Where a failure comes from that a record (or what is written in `record`) led to.
+    pub(super) fn site(&self, reason: &str, record: &str, origin: Origin) -> Site {
+        let record_of = (origin.source != Origin::NONE.source).then_some(origin);
+        Site { what: site(&self.settings.uid, reason, record), record: record_of }
+    }
+
+    /// As [`site`](Self::site), of a record of a batch.
+    pub(super) fn site_of(&self, batch: &Batch, row: usize, reason: &str) -> Site {
+        self.site(reason, &self.json_of(batch, row), batch.origin.get(row).copied().unwrap_or(Origin::NONE))
+    }
+
+    /// A record as JSON.
+    fn json_of(&self, batch: &Batch, row: usize) -> String {
+        let Descriptor { input, broadcast, .. } = self.settings.factory.descriptor();
+        let taken = broadcast.as_ref().filter(|_| batch.broadcast).unwrap_or(input);
+        json_text(taken, batch.payload.get(row))
     }
 
     pub(super) fn host_failure(&self, error: Error) -> Error {
@@ -112,16 +133,15 @@ impl Operator {
         let origin = batch.origin.get(row).copied().unwrap_or(Origin::NONE);
         if self.settings.on_error == OnError::Fail {
             let at = self.record_at(batch, row);
-            return Err(Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid)));
+            let error = Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid));
+            return Err(error.at(self.site_of(batch, row, reason)));
         }
         if batch.broadcast && self.subtask > 0 {
             // All subtasks find the same record bad: one letter is enough.
             return Ok(());
         }
         let place = self.settings.splits.place(origin);
-        let Descriptor { input, broadcast, .. } = self.settings.factory.descriptor();
-        let taken = broadcast.as_ref().filter(|_| batch.broadcast).unwrap_or(input);
-        let value = json_text(taken, batch.payload.get(row));
+        let value = self.json_of(batch, row);
         let (source, position) = place.unzip();
         let what = self.record_at(batch, row);
         self.dead_letter(
@@ -143,7 +163,8 @@ impl Operator {
     pub(super) fn bad_timer(&mut self, domain: Domain, due: &DueTimers, reason: &str, env: &mut Env<'_>) -> Result<()> {
         if self.settings.on_error == OnError::Fail {
             let at = self.timer_at(domain, due);
-            return Err(Error::guest(format!("operator {}: {at} failed: {reason}", self.settings.uid)));
+            let error = Error::guest(format!("operator {}: {at} failed: {reason}", self.settings.uid));
+            return Err(error.at(self.site(reason, &at, Origin::NONE)));
         }
         let what = self.timer_at(domain, due);
         let (time, key, domain_name) = (due.timestamp.first().copied().unwrap_or(0), self.key_of_first(due), domain_name(domain));

@@ -2,13 +2,17 @@
 
 mod counters;
 mod failure;
+mod growth;
 mod pace;
 mod part;
+mod reach;
 mod settings;
+mod site;
 mod slots;
 mod written;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_wit::columns::BlobsBuf;
 use tidemill_wit::descriptor::StateKind;
@@ -16,10 +20,12 @@ use tidemill_wit::descriptor::StateKind;
 use failure::CallError;
 pub use failure::OnError;
 pub use part::Cursor;
-pub use settings::{BATCH_ROWS, Metrics, Observer, OperatorSettings};
+pub use settings::{BATCH_ROWS, Effort, Metrics, Observer, OperatorSettings};
 
 use self::counters::Counters;
+use self::growth::Growth;
 use self::pace::{Pace, Weight};
+use self::reach::Reach;
 use crate::Result;
 use crate::batch::{Batch, Origin};
 use crate::detector::{CallContext, Detector, Elements, Failure, Prefetched, Reads, SlotKeys, Timers};
@@ -28,6 +34,7 @@ use crate::exchange::Outputs;
 use crate::sample::Samples;
 use crate::state::{BroadcastStates, DueTimers, KeyedState};
 use crate::time::{Domain, Timestamp};
+use crate::worker::Stopwatch;
 
 /// One subtask of an operator: a detector instance with its keyed state and timers.
 pub struct Operator {
@@ -35,6 +42,7 @@ pub struct Operator {
     /// The index of the subtask.
     subtask: u32,
     detector: Box<dyn Detector>,
+    growth: Growth,
     reads: Reads,
     slots: slots::SlotTable,
     prefetched: Prefetched,
@@ -47,6 +55,12 @@ pub struct Operator {
     processing_pass: Option<Timestamp>,
     row_pace: Pace,
     timer_pace: Pace,
+    timer_reach: Reach,
+    /// By which calls are measured: how batches and passes are cut follows it, never what comes of them.
+    stopwatch: Stopwatch,
+    effort: Effort,
+    /// The time of the last timer that fired in the pass that is going on.
+    pass_at: Option<Timestamp>,
     /// While a bad timer is searched for, timers fire one by one, each in a call of its own.
     timers_singly: bool,
     deadlines_in_a_row: u32,
@@ -80,9 +94,14 @@ impl Operator {
         Ok(Self {
             row_pace: Pace::new(settings.batch_rows),
             timer_pace: Pace::new(settings.batch_rows),
+            timer_reach: Reach::unlimited(),
+            stopwatch: || Duration::ZERO,
+            effort: Effort::default(),
+            pass_at: None,
             timers_singly: false,
             settings,
             subtask: 0,
+            growth: Growth::new(detector.memory()),
             detector,
             reads,
             slots: slots::SlotTable::default(),
@@ -114,6 +133,43 @@ impl Operator {
         self.settings = settings;
     }
 
+    /// Measures calls by this, and begins with small ones. `channels`: from how many records come.
+    pub fn measure_by(&mut self, stopwatch: Stopwatch, channels: usize) {
+        self.stopwatch = stopwatch;
+        self.row_pace.begin_small();
+        self.row_pace.feed_from(channels);
+        self.timer_pace.begin_small();
+        self.timer_reach.begin_small();
+    }
+
+    /// How many records may wait on each channel in front of the operator, if so many may wait behind it; [`usize::MAX`] without a limit.
+    #[must_use]
+    pub fn share(&self, room: usize) -> usize {
+        self.row_pace.share(room)
+    }
+
+    /// Replaces the instance if it has grown far.
+    ///
+    /// # Errors
+    /// No other can be opened.
+    pub fn drop_what_has_grown(&mut self) -> Result<()> {
+        if self.growth.is_far(self.detector.memory()) && self.growth.is_due((self.stopwatch)()) {
+            self.reopen()?;
+            // What it gave out may have been as large.
+            (self.effects, self.elements) = Default::default();
+        }
+        Ok(())
+    }
+
+    /// Goes on with another instance.
+    fn reopen(&mut self) -> Result<()> {
+        let began = (self.stopwatch)();
+        self.detector = self.settings.open()?;
+        let now = (self.stopwatch)();
+        self.growth.replaced(self.detector.memory(), now, now.saturating_sub(began));
+        Ok(())
+    }
+
     /// Removes some of what has expired, while there is nothing else to do.
     ///
     /// # Errors
@@ -136,6 +192,7 @@ impl Operator {
             self.elements.clear();
             rows.clone().for_each(|row| self.elements.push(batch.payload.get(row)));
         }
+        self.reads.patience = self.row_pace.patience().filter(|_| len > 1);
         let slots = self.before_call(env.now)?;
         let elements = Elements {
             slot: if keyed { &self.slots.slot } else { &[] },
@@ -155,7 +212,6 @@ impl Operator {
             self.reads.broadcast.apply(&std::mem::take(&mut self.effects.writes));
         }
         self.apply(env, |row| batch.origin.get(rows.start + row).copied().unwrap_or(Origin::NONE))?;
-        self.row_pace.after(len, len >= self.row_pace.rows(), self.weight());
         Ok(consumed)
     }
 
@@ -184,7 +240,7 @@ impl Operator {
     pub fn continue_pass(&mut self, env: &mut Env<'_>) -> Result<Option<(Domain, Timestamp)>> {
         let Some((domain, horizon)) = self.pass() else { return Ok(None) };
         let mut singly = self.timers_singly || (self.settings.clock_timers_singly && domain == Domain::Processing);
-        let most = if singly { 1 } else { self.timer_pace.rows() };
+        let most = if singly { 1 } else { self.timer_pace.rows_into(env.outputs.room()) };
         self.reads.state.due_timers(domain, horizon, most, &mut self.due)?;
         if !singly && self.due.horizon == Timestamp::MIN {
             // A call cannot say that only timers at the least time may join it: that horizon stands for none.
@@ -194,6 +250,7 @@ impl Operator {
         if self.due.slot.is_empty() {
             self.timers_singly = false;
             self.reads.lines.settle();
+            self.pass_at = None;
             match domain {
                 Domain::Event => self.event_pass = None,
                 Domain::Processing => self.processing_pass = None,
@@ -204,20 +261,38 @@ impl Operator {
         if singly {
             // A timer registered meanwhile has a call of its own, so that neither is blamed for the other.
             due.horizon = Timestamp::MIN;
+        } else if let Some(&last) = due.timestamp.last() {
+            due.horizon = self.timer_reach.limit(last, due.horizon);
         }
         let outcome = self.fire(domain, &due, env);
         self.due = due;
         env.outputs.flush();
-        outcome.map(|()| None)
+        outcome?;
+        self.drop_what_has_grown()?;
+        Ok(None)
     }
 
     /// Fires due timers. If the call fails, the pass goes on one by one until the bad timer is found.
     fn fire(&mut self, domain: Domain, due: &DueTimers, env: &mut Env<'_>) -> Result<()> {
-        let failure = match self.call_timers(domain, due, env) {
-            Ok(()) => return Ok(()),
+        let began = (self.stopwatch)();
+        let outcome = self.call_timers(domain, due, env);
+        let took = (self.stopwatch)().saturating_sub(began);
+        self.effort.timers += due.slot.len() as u64;
+        self.effort.timer_time += took;
+        let failure = match outcome {
+            Ok(()) => {
+                self.after_timers(due, took);
+                return Ok(());
+            }
             Err(CallError::Host(error)) => return Err(self.host_failure(error)),
             Err(CallError::Detector(failure)) => self.after_failure(failure)?,
         };
+        if failure == Failure::CutShort {
+            self.reads.lines.again();
+            self.timer_pace.was_cut_short();
+            self.timer_reach.was_cut_short();
+            return Ok(());
+        }
         self.reads.lines.again();
         if !self.timers_singly {
             self.timer_pace.shrink(due.slot.len());
@@ -227,10 +302,14 @@ impl Operator {
         self.timers_singly = false;
         self.reads.lines.settle();
         match failure {
-            Failure::Fatal(reason) => Err(self.fatal(&self.timer_at(domain, due), &reason)),
+            Failure::Fatal(reason) => {
+                let at = self.timer_at(domain, due);
+                Err(self.fatal(&at, &reason).at(self.site(&reason, &at, Origin::NONE)))
+            }
             Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) | Failure::Machine(reason) => {
                 self.bad_timer(domain, due, &reason, env)
             }
+            Failure::CutShort => Ok(()),
         }
     }
 
@@ -239,6 +318,8 @@ impl Operator {
             Some(slots) => slots.clone_from(&due.slots),
             None => self.reads.slots = Arc::new(due.slots.clone()),
         }
+        let joins = due.timestamp.last().is_some_and(|last| due.horizon.0 > *last);
+        self.reads.patience = self.timer_pace.patience().filter(|_| due.slot.len() > 1 || joins);
         let slots = self.before_call(env.now)?;
         let context = call_context(self.watermark, env.now, &slots, &self.prefetched);
         let timers = Timers { domain, slot: &due.slot, timestamp: &due.timestamp, horizon: due.horizon };
@@ -248,10 +329,18 @@ impl Operator {
         self.reads.state.remove_timers(domain, due, consumed)?;
         self.metrics.timers_fired += consumed as u64;
         self.apply(env, |row| Origin::timer(due.timestamp.get(row).copied().unwrap_or(0)))?;
+        Ok(())
+    }
+
+    fn after_timers(&mut self, due: &DueTimers, took: Duration) {
+        self.pass_at = due.timestamp.last().copied().map(Timestamp);
+        let weight = self.weight(took);
         // Timers come in whole timestamps, so fewer than asked for may be all that fit.
         let cut = self.pass().is_some_and(|(_, horizon)| due.horizon < horizon);
-        self.timer_pace.after(due.slot.len(), cut, self.weight());
-        Ok(())
+        self.timer_pace.after(due.slot.len(), cut, weight);
+        if due.horizon > Timestamp::MIN {
+            self.timer_reach.after(cut, weight);
+        }
     }
 
     fn before_call(&mut self, now: Timestamp) -> Result<Arc<SlotKeys>, CallError> {
@@ -310,9 +399,9 @@ impl Operator {
     }
 
     /// What the last call took in and gave out.
-    fn weight(&self) -> Weight {
+    fn weight(&self, took: Duration) -> Weight {
         let outputs = &self.effects.outputs;
-        Weight { records: outputs.lane.len(), output: outputs.payload.bytes.len(), state: self.prefetched.bytes() }
+        Weight { records: outputs.lane.len(), output: outputs.payload.bytes.len(), state: self.prefetched.bytes(), took }
     }
 
     /// The subtask's state, for snapshots and restores.
@@ -358,6 +447,23 @@ impl Operator {
     #[must_use]
     pub fn dead_letter_samples(&self) -> &Samples {
         &self.dead_letter_samples
+    }
+
+    /// What calls have taken.
+    #[must_use]
+    pub fn effort(&self) -> Effort {
+        self.effort
+    }
+
+    /// How far the pass that is going on has come: the time of its last timer that fired.
+    #[must_use]
+    pub fn pass_at(&self) -> Option<Timestamp> {
+        self.pass_at
+    }
+
+    /// The watermark has come to the end of time, and no timer fires at that.
+    pub fn end_without_timers(&mut self) {
+        self.watermark = Timestamp::MAX;
     }
 
     /// What has been counted.

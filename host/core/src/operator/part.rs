@@ -1,8 +1,10 @@
 //! A batch is processed part by part: one call a part, so that what a call made can drain before the next one makes more.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use super::failure::CallError;
+use super::pace::Weight;
 use super::{Env, Operator};
 use crate::batch::Batch;
 use crate::detector::Failure;
@@ -26,6 +28,17 @@ impl Cursor {
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// How many rows are still to be processed.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The rest of the batch is processed at a later time than its begin.
+    pub fn renew(&mut self, now: Timestamp) {
+        self.now = now;
     }
 
     /// The rows of the next call, at most `most`.
@@ -72,8 +85,11 @@ impl Operator {
             cursor.rows.start += 1;
             cursor.singly = false;
         } else {
-            let part = cursor.part(self.row_pace.rows());
-            match self.call_elements(batch, part.clone(), env) {
+            let part = cursor.part(self.row_pace.rows_into(env.outputs.room()));
+            let began = (self.stopwatch)();
+            let outcome = self.call_elements(batch, part.clone(), env);
+            self.after_rows(&outcome, part.len(), (self.stopwatch)().saturating_sub(began));
+            match outcome {
                 Ok(consumed) => cursor.rows.start += consumed,
                 Err(CallError::Host(error)) => return Err(self.host_failure(error)),
                 Err(CallError::Detector(failure)) => {
@@ -86,7 +102,24 @@ impl Operator {
         // Twice as many places as there can be new keys, so that what expires is removed faster than keys arrive.
         (0..=(cursor.rows.start - before) / 32).try_for_each(|_| self.reads.state.expire(env.now))?;
         env.outputs.flush();
-        Ok(())
+        self.drop_what_has_grown()
+    }
+
+    /// Learns from a call with so many rows how many the next one should have.
+    fn after_rows(&mut self, outcome: &Result<usize, CallError>, rows: usize, took: Duration) {
+        self.effort.record_time += took;
+        match outcome {
+            Ok(consumed) => {
+                self.effort.records += *consumed as u64;
+                self.row_pace.after(rows, false, self.weight(took));
+            }
+            // What the call gave out means nothing, but its time does.
+            Err(_) if rows == 1 => {
+                self.effort.records += 1;
+                self.row_pace.after(rows, false, Weight { took, ..Weight::default() });
+            }
+            Err(_) => {}
+        }
     }
 
     /// Finds out which row is to blame: nothing of the part has happened yet.
@@ -96,7 +129,10 @@ impl Operator {
             Failure::BadRecord { row, reason } if (row as usize) < part.len() && !among_rows_before => {
                 cursor.bad = Some((part.start + row as usize, reason));
             }
-            Failure::Fatal(reason) if part.len() == 1 => return Err(self.fatal(&self.record_at(batch, part.start), &reason)),
+            Failure::Fatal(reason) if part.len() == 1 => {
+                let error = self.fatal(&self.record_at(batch, part.start), &reason);
+                return Err(error.at(self.site_of(batch, part.start, &reason)));
+            }
             // The other subtasks may have been in time: their copies of the broadcast state would differ from here on.
             Failure::Deadline(reason) if part.len() == 1 && batch.broadcast => {
                 let at = self.record_at(batch, part.start);
@@ -107,6 +143,10 @@ impl Operator {
             }
             Failure::Trap(reason) | Failure::Deadline(reason) | Failure::BadRecord { reason, .. } if part.len() == 1 => {
                 cursor.bad = Some((part.start, reason));
+            }
+            Failure::CutShort => {
+                self.row_pace.was_cut_short();
+                cursor.singly = true;
             }
             // It may have been too much at once as well.
             Failure::Trap(_) | Failure::Deadline(_) | Failure::BadRecord { .. } | Failure::Fatal(_) | Failure::Machine(_) => {

@@ -1,6 +1,7 @@
 //! What all subtasks of an operator share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_wit::descriptor::{StateDescriptor, StateKind};
 
@@ -36,6 +37,8 @@ pub struct OperatorSettings {
     pub batch_rows: usize,
     /// What happens to bad records.
     pub on_error: OnError,
+    /// Whether the event-time timers that are left fire when all input has ended, as in Flink; else they stay pending.
+    pub fire_at_end: bool,
     /// The names of all splits, for messages and the dead-letter lane.
     pub splits: Arc<SplitNames>,
     /// Sees every record that leaves, for tests.
@@ -72,6 +75,7 @@ impl OperatorSettings {
             max_parallelism,
             batch_rows: BATCH_ROWS,
             on_error: OnError::Fail,
+            fire_at_end: true,
             splits: Arc::default(),
             observer: None,
             clock_timers_singly: false,
@@ -94,10 +98,43 @@ impl OperatorSettings {
                 Failure::BadRecord { reason, .. } | Failure::Fatal(reason) | Failure::Trap(reason) | Failure::Deadline(reason) => {
                     (Kind::Guest, reason)
                 }
+                Failure::CutShort => (Kind::Guest, "it was cut short".to_owned()),
                 Failure::Machine(reason) => (Kind::Machine, reason),
             };
             Error::new(kind, format!("opening operator {}: {reason}", self.uid))
         })
+    }
+}
+
+/// What the calls of an operator's subtask have taken so far, to tell which operator is slow and how slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Records in calls.
+    pub records: u64,
+    /// What calls with records have taken; zero if nobody measures.
+    pub record_time: Duration,
+    /// Timers in calls.
+    pub timers: u64,
+    /// What calls with timers have taken.
+    pub timer_time: Duration,
+}
+
+impl Effort {
+    /// What has been added since an earlier moment.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            records: self.records.saturating_sub(before.records),
+            record_time: self.record_time.saturating_sub(before.record_time),
+            timers: self.timers.saturating_sub(before.timers),
+            timer_time: self.timer_time.saturating_sub(before.timer_time),
+        }
+    }
+
+    /// Both times together.
+    #[must_use]
+    pub fn time(self) -> Duration {
+        self.record_time + self.timer_time
     }
 }
 

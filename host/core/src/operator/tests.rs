@@ -1,5 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tidemill_wit::descriptor::{Descriptor, LaneDescriptor};
 use tidemill_wit::schema::{Type, TypeTable};
@@ -42,10 +43,13 @@ impl Detector for Instance {
         &mut self,
         _: &CallContext<'_>,
         elements: &Elements<'_>,
-        _: &mut Reads,
+        reads: &mut Reads,
         effects: &mut Effects,
     ) -> Result<u32, Failure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.bad_time == SLOW && reads.patience.is_some() {
+            return Err(Failure::CutShort);
+        }
         if (2..=5).contains(&elements.slot.len()) {
             return Err(Failure::Trap("near its limits".to_owned()));
         }
@@ -65,14 +69,20 @@ impl Detector for Instance {
         Ok(u32::try_from(elements.slot.len()).unwrap())
     }
 
-    fn on_timers(&mut self, _: &CallContext<'_>, timers: &Timers<'_>, _: &mut Reads, _: &mut Effects) -> Result<u32, Failure> {
+    fn on_timers(&mut self, _: &CallContext<'_>, timers: &Timers<'_>, reads: &mut Reads, _: &mut Effects) -> Result<u32, Failure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.bad_time == SLOW && reads.patience.is_some() {
+            return Err(Failure::CutShort);
+        }
         if timers.timestamp.contains(&self.bad_time) {
             return Err(Failure::Trap("a bad timer".to_owned()));
         }
         Ok(u32::try_from(timers.slot.len()).unwrap())
     }
 }
+
+/// A `bad_time` of a detector that is too slow for any caller's patience.
+const SLOW: i64 = -2;
 
 struct Rig {
     operator: Operator,
@@ -137,4 +147,19 @@ fn keys_and_timers_of_either_clock_are_counted() {
     rig.process(&[0, 0, 0, 0, 2, 2]);
     let metrics = rig.operator.metrics();
     assert_eq!((metrics.keys, metrics.event_timers_pending, metrics.processing_timers_pending), (6, 4, 2));
+}
+
+#[test]
+fn what_is_cut_short_goes_one_by_one_and_is_not_bad() {
+    let mut rig = Rig::new(SLOW);
+    rig.operator.measure_by(|| Duration::ZERO, 1);
+    // Every record is alone in the second call that it is in, as is every timer.
+    (0..10).for_each(|_| rig.process(&[0; 100]));
+    rig.operator.begin_pass(Domain::Event, Timestamp::MAX);
+    while rig.operator.continue_pass(&mut Env { now: Timestamp(0), outputs: &mut rig.outputs }).unwrap().is_none() {}
+    let metrics = rig.operator.metrics();
+    assert_eq!((rig.records(), metrics.dead_letters), (vec![1000, 0], 0));
+    assert_eq!((metrics.timers_fired, metrics.event_timers_pending), (100, 0));
+    let calls = rig.calls.load(Ordering::Relaxed);
+    assert!((1100..1400).contains(&calls), "{calls} calls");
 }

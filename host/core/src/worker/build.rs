@@ -16,7 +16,7 @@ use crate::sink::{Sink, WriterTask};
 use crate::source::Split;
 use crate::state::{KeyedState, NoState, StateBackend};
 use crate::time::Domain;
-use crate::{Error, Result};
+use crate::{Error, Result, Timestamp};
 
 /// A job's sources, operators and sinks, and how they are connected.
 pub struct Graph {
@@ -228,7 +228,9 @@ fn open_operator(
             .restore_with(&restored.broadcast, states.0, states.1, one_nan)
             .map_err(|error| error.while_doing(doing()))?;
     }
-    if let Some(horizon) = restored.and_then(|restored| restored.pass_of(&mine)) {
+    let pass = restored.and_then(|restored| restored.pass_of(&mine));
+    // The end of time may have begun to fire timers before the user said that it shall not.
+    if let Some(horizon) = pass.filter(|horizon| *horizon < Timestamp::MAX || settings.fire_at_end) {
         operator.begin_pass(Domain::Event, horizon);
     }
     Ok(operator)

@@ -49,7 +49,12 @@ impl Input {
         let index = self.furthest_behind()?;
         self.turn = index + 1;
         let element = self.channels.get_mut(index)?.receive()?;
-        Some(match element {
+        Some(self.next_of(index, element))
+    }
+
+    /// What an element of a channel means for the whole input.
+    fn next_of(&mut self, index: usize, element: Element) -> Next {
+        match element {
             Element::Batch(batch) => Next::Batch(batch),
             Element::Watermark(watermark) => Next::Outcome(self.aligner.watermark(index, watermark)),
             Element::Status(idle) => Next::Outcome(self.aligner.status(index, idle)),
@@ -59,7 +64,7 @@ impl Input {
             },
             Element::End if self.aligner.end(index) => Next::End,
             Element::End => Next::Outcome(Outcome::default()),
-        })
+        }
     }
 
     /// The readable channel that is furthest behind among those with an element.
@@ -87,19 +92,36 @@ impl Input {
         self.aligner.is_aligning()
     }
 
-    /// Takes a barrier that is next on a channel, if there is one: while a timer pass goes on, only barriers are read. One that drains
-    /// waits for the end of the pass.
-    pub(super) fn next_barrier(&mut self) -> Option<Barrier> {
+    /// Takes what is next on a channel if it is not records: while a timer pass goes on, barriers pass it, and what says something of time or
+    /// the end must not hold them up. A barrier that drains waits for the end of the pass.
+    pub(super) fn next_control(&mut self) -> Option<Next> {
         for index in 0..self.channels.len() {
-            if !self.aligner.readable(index) {
-                continue;
-            }
-            let next = self.channels.get_mut(index).and_then(|channel| channel.receive_barrier(|barrier| !barrier.drain));
-            if let Some(complete) = next.and_then(|barrier| self.aligner.barrier(index, barrier)) {
-                return Some(complete);
+            while self.aligner.readable(index)
+                && let Some(element) =
+                    self.channels.get_mut(index).and_then(|channel| channel.receive_if(|next| next.is_control(|barrier| !barrier.drain)))
+            {
+                match self.next_of(index, element) {
+                    Next::Outcome(outcome) if outcome == Outcome::default() => {}
+                    next => return Some(next),
+                }
             }
         }
         None
+    }
+
+    /// Limits how many records wait in front of the subtask, on each channel.
+    pub(super) fn limit(&self, records: usize) {
+        self.channels.iter().for_each(|channel| channel.limit(records));
+    }
+
+    /// How many records wait in front of the subtask.
+    pub(super) fn queued(&self) -> usize {
+        self.channels.iter().map(Receiver::queued).sum()
+    }
+
+    /// How many channels there are.
+    pub(super) fn channels(&self) -> usize {
+        self.channels.len()
     }
 }
 

@@ -7,17 +7,20 @@ mod build;
 mod input;
 mod invalid;
 mod operator_task;
+mod pulse;
 mod restored;
 mod sink_task;
 mod snapshot;
 mod source_task;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use build::{Graph, Node, States, Wire, WireKind, WorkerSetup, build, build_with, open_states};
 pub use invalid::{InvalidPolicy, OnInvalid};
-pub use operator_task::OperatorTask;
+pub use operator_task::{OperatorTask, PassProgress};
+pub use pulse::Pulse;
 pub use restored::RestoredOperator;
 pub use sink_task::SinkTask;
 pub use snapshot::{TaskPart, WorkerSnapshot};
@@ -25,7 +28,7 @@ pub use source_task::{Alignment, INVALID_LANE, MAIN_LANE, SourceSettings, Source
 
 use crate::effects::Count;
 use crate::exchange::Barrier;
-use crate::operator::Metrics;
+use crate::operator::{Effort, Metrics};
 use crate::sample::Samples;
 use crate::source::Split;
 use crate::{Error, Result, Timestamp};
@@ -40,11 +43,14 @@ pub struct Worker {
     reports: VecDeque<Report>,
     open_ends: usize,
     stopwatch: Stopwatch,
+    pulse: Arc<Pulse>,
     /// Since when each task has waited for the barriers of some of its channels.
     aligning: Vec<Option<Duration>>,
 }
 
-/// Tells how much time has passed since some moment, only for what is said of checkpoints: nothing is decided by it.
+/// Tells how much time has passed since some moment. What is said of checkpoints and of slow operators comes from it, and how much an operator
+/// does at once: how batches and timer passes are cut, how many records wait in queues, never what comes of them. A job without one runs
+/// as if everything took no time.
 pub type Stopwatch = fn() -> Duration;
 
 /// A subtask.
@@ -130,7 +136,7 @@ impl Worker {
     fn new(index: u32, tasks: Vec<Task>) -> Self {
         let (open_ends, aligning) = (tasks.len(), vec![None; tasks.len()]);
         let reports = VecDeque::new();
-        Self { index, tasks, snapshots: Vec::new(), reports, open_ends, stopwatch: || Duration::ZERO, aligning }
+        Self { index, tasks, snapshots: Vec::new(), reports, open_ends, stopwatch: || Duration::ZERO, pulse: Arc::default(), aligning }
     }
 
     /// Gives every task a turn, those furthest downstream first, so that queues drain before they fill.
@@ -146,10 +152,15 @@ impl Worker {
             let Some(task) = self.tasks.get_mut(index) else { break };
             let turn = match task {
                 Task::Source(task) => task.run(now.steady, &mut events)?,
-                Task::Operator(task) => match task.run(now.processing, &mut events)? {
-                    Turn::Waiting(Some(until)) => Turn::Waiting(Some(now.steady_at(until))),
-                    turn => turn,
-                },
+                Task::Operator(task) => {
+                    self.pulse.begin(index, self.stopwatch);
+                    let turn = task.run(now.processing, &mut events)?;
+                    self.pulse.end();
+                    match turn {
+                        Turn::Waiting(Some(until)) => Turn::Waiting(Some(now.steady_at(until))),
+                        turn => turn,
+                    }
+                }
                 Task::Sink(task) => task.run(&mut events)?,
             };
             if task.is_aligning()
@@ -194,9 +205,20 @@ impl Worker {
         Ok(())
     }
 
-    /// Measures by this what checkpoints take; without it they seem to take no time.
+    /// Measures by this what checkpoints and calls take; without it they seem to take no time. Before the first step.
     pub fn measure_by(&mut self, stopwatch: Stopwatch) {
         self.stopwatch = stopwatch;
+        for task in &mut self.tasks {
+            if let Task::Operator(task) = task {
+                task.measure_by(stopwatch);
+            }
+        }
+    }
+
+    /// What the worker is doing, for others to look at while it does it.
+    #[must_use]
+    pub fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
     }
 
     /// Tells the sources that there may be something to read: their next turn looks, without waiting for their interval.
@@ -324,6 +346,12 @@ pub struct OperatorStatistics {
     pub dead_letter_samples: Samples,
     /// The watermark; [`Timestamp::MIN`] before the first.
     pub watermark: Timestamp,
+    /// What its calls have taken.
+    pub effort: Effort,
+    /// How many records wait in front of it.
+    pub queued: u64,
+    /// The timer pass that is going on.
+    pub pass: Option<PassProgress>,
 }
 
 #[cfg(test)]

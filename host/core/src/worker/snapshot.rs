@@ -8,7 +8,6 @@ use crate::checkpoint::snapshot::{Out, SnapshotWriter};
 use crate::sink::{Committable, Job};
 use crate::source::Split;
 use crate::state::Frozen;
-use crate::time::Domain;
 
 /// A worker's part of a checkpoint.
 pub struct WorkerSnapshot {
@@ -73,9 +72,8 @@ impl WorkerSnapshot {
                 self.records_in += task.statistics().records;
             }
             Task::Operator(task) => {
+                let pass = task.unfinished_pass();
                 let operator = task.operator();
-                // Only an event-time pass is stored: processing-time timers that are due fire after a restore anyway.
-                let pass = operator.pass().and_then(|(domain, horizon)| (domain == Domain::Event).then_some(horizon));
                 self.writer.operator(&operator.settings().uid.clone(), pass);
                 // All subtasks hold the same: once is enough.
                 if self.worker == 0 && !operator.broadcast_state().is_empty() {

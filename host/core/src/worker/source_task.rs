@@ -1,6 +1,7 @@
 //! The subtask of a source: reads its splits, the one furthest behind in event time first.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::invalid::InvalidPolicy;
 use super::{Events, SourceStatistics, Turn};
@@ -21,6 +22,8 @@ const POLL_INTERVAL: i64 = 20;
 const PAUSE_INTERVAL: i64 = 1;
 /// How many bytes of input one turn reads.
 const POLL_BYTES: usize = 512 * 1024;
+/// By which factor a turn reads less after a barrier has not got through in time.
+const CAUTION: usize = 8;
 /// The lane of the valid records.
 pub const MAIN_LANE: usize = 0;
 /// The lane of the records that could not be decoded.
@@ -44,10 +47,29 @@ pub struct SourceSettings {
     pub alignment: Option<Alignment>,
     /// How many records a second all subtasks may read together; `None`: as many as they can.
     pub max_rate: Option<MaxRate>,
-    /// How many records one turn reads.
+    /// How many records one turn reads at most.
     pub batch_rows: usize,
+    /// How many it reads at most for now, fewer after checkpoints whose barriers did not get through in time.
+    pub caution: AtomicUsize,
     /// The names of all splits.
     pub splits: Arc<SplitNames>,
+}
+
+impl SourceSettings {
+    /// Reads fewer records in a turn from now on. Few of them wait in queues then, so that a barrier gets through however slow they turn out
+    /// to be.
+    pub fn read_less(&self) {
+        self.caution.store((self.rows_at_once() / CAUTION).max(1), Ordering::Relaxed);
+    }
+
+    /// Undoes one [`read_less`](Self::read_less).
+    pub fn read_more(&self) {
+        self.caution.store(self.rows_at_once().saturating_mul(CAUTION), Ordering::Relaxed);
+    }
+
+    fn rows_at_once(&self) -> usize {
+        self.batch_rows.min(self.caution.load(Ordering::Relaxed))
+    }
 }
 
 /// The sources of a group do not run further ahead of the slowest of them than they are allowed to.
@@ -121,7 +143,7 @@ impl SourceTask {
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
         let blocked = self.outputs.blocked();
-        let wanted = self.settings.batch_rows;
+        let wanted = self.settings.rows_at_once().min(self.outputs.room());
         let rows = if blocked { 0 } else { self.settings.max_rate.as_ref().map_or(wanted, |rate| rate.available(now, wanted)) };
         self.watermarks.pass_time(now, !blocked);
         if blocked || self.stopped || self.ended {

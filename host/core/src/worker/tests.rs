@@ -241,6 +241,7 @@ fn source(index: usize, shape: Shaped, feed: &Feed) -> Arc<SourceSettings> {
         max_rate: None,
         // One record a turn, so that a test knows how far a source runs ahead.
         batch_rows: 1,
+        caution: usize::MAX.into(),
         splits: Arc::default(),
     })
 }

@@ -1,5 +1,7 @@
 //! Guests that go over their limits or break the contract. Each must end in a failure in words, and leave the host as it was.
 
+use std::time::Duration;
+
 use tidemill_core::detector::{DetectorFactory, Failure};
 use tidemill_core::effects::Writes;
 use tidemill_core::state::BroadcastStates;
@@ -52,6 +54,24 @@ fn a_loop_ends_at_the_deadline() {
     let Err(Failure::Deadline(text)) = call.elements(&mut *detector) else { panic!("no deadline") };
     assert!(text.starts_with("the call took longer than 1 s"), "{text}");
     assert_eq!(call.reads.slots.len(), 1);
+}
+
+#[test]
+fn a_call_ends_with_the_callers_patience_which_is_shorter_than_the_deadline() {
+    for patience in [Duration::from_millis(50), Duration::from_secs(100)] {
+        let (mut call, mut detector) = (Call::new(), open(&elements("(loop $again (br $again)) unreachable")));
+        call.reads.patience = Some(patience);
+        assert_eq!(call.elements(&mut *detector), Err(Failure::CutShort));
+    }
+}
+
+#[test]
+fn the_memory_of_an_instance_is_known() {
+    let mut detector = open(&elements("(drop (memory.grow (i32.const 10))) (i32.const 0)"));
+    let before = detector.memory();
+    assert!(before >= 65_536, "{before}");
+    _ = Call::new().elements(&mut *detector);
+    assert_eq!(detector.memory(), before + 10 * 65_536);
 }
 
 #[test]

@@ -26,6 +26,7 @@ const CASE: &[&str] = &[
     "tables",
     "states",
     "on_error",
+    "end_of_input",
     "parallelism",
     "max_parallelism",
     "backends",

@@ -11,7 +11,7 @@ use crate::spec::read::operator::operator;
 use crate::spec::tree::{Entry, Node, Value};
 
 /// The fields of a case that are those of an operator in a job spec.
-const OPERATOR: &[&str] = &["component", "key_by", "parameters", "tables", "states", "on_error"];
+const OPERATOR: &[&str] = &["component", "key_by", "parameters", "tables", "states", "on_error", "end_of_input"];
 const RESTORE: &[&str] =
     &["from", "parallelism", "max_parallelism", "backend", "component", "parameters", "tables", "states", "allow_non_restored_state"];
 

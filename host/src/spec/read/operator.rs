@@ -12,7 +12,10 @@ use crate::spec::fields::{self, Fields};
 use crate::spec::job::{OnError, Operator, Parameters, StateOverride, Table, TableRows, Ttl};
 use crate::spec::tree::{Node, Value};
 
-const OPERATOR: &[&str] = &["uid", "input", "broadcast", "key_by", "component", "parameters", "tables", "states", "on_error", "limits"];
+const OPERATOR: &[&str] =
+    &["uid", "input", "broadcast", "key_by", "component", "parameters", "tables", "states", "on_error", "end_of_input", "limits"];
+/// Whether the event-time timers that are left fire at the end of input.
+const TIMERS: &[(&str, bool)] = &[("fire", true), ("none", false)];
 const ON_ERROR: &[(&str, OnError)] = &[("fail", OnError::Fail), ("dead-letter", OnError::DeadLetter)];
 const TTL_UPDATE: &[(&str, TtlUpdate)] =
     &[("on_create_and_write", TtlUpdate::OnCreateAndWrite), ("on_read_and_write", TtlUpdate::OnReadAndWrite)];
@@ -31,6 +34,7 @@ pub(in crate::spec) fn operator(node: &Node, text: &Text<'_>, problems: &mut Pro
         tables: named(&fields, "tables", problems, |name, node, problems| table(name, node, text, problems)),
         states: named(&fields, "states", problems, state),
         on_error: fields.read("on_error", fields::choice(ON_ERROR), problems).unwrap_or_default(),
+        fire_at_end: fields.get("end_of_input").is_none_or(|node| end_of_input(node, problems)),
         limits: fields.get("limits").map(|node| limits(node, problems)).unwrap_or_default(),
     })
 }
@@ -131,6 +135,12 @@ fn ttl(node: &Node) -> Result<Ttl, String> {
         Value::Text(text) if text == "none" => Ok(Ttl::Never),
         _ => fields::millis(1)(node).map(Ttl::After).map_err(|message| format!("{message}; or `none`, for ever")),
     }
+}
+
+fn end_of_input(node: &Node, problems: &mut Problems) -> bool {
+    let Some(fields) = Fields::of(node, "`end_of_input`", &["timers"], problems) else { return true };
+    let timers = fields.required("timers", "whether the event-time timers that are left fire: fire or none", problems);
+    timers.and_then(|node| fields::value(node, "timers", fields::choice(TIMERS), problems)).unwrap_or(true)
 }
 
 fn stack(node: &Node) -> Result<u64, String> {

@@ -32,6 +32,7 @@ operators:
       prices: { rows: [{ sku: a, price: 1 }], key: sku }
     states: { pending: { ttl: 3d, ttl_update: on_read_and_write } }
     on_error: dead-letter
+    end_of_input: { timers: none }
     limits: { memory: 64MiB, deadline: 2s, output: 1024 }
 sinks:
   - { uid: alerts, input: stock-out, file: { path: out/alerts, format: csv } }
@@ -84,7 +85,7 @@ fn reads_an_operator() {
     assert!(matches!(&operator.tables[1].rows, TableRows::Inline(rows) if rows[0].value == serde_json::json!({ "sku": "a", "price": 1 })));
     assert_eq!(operator.tables[1].key.value, ["sku"]);
     assert_eq!((operator.states[0].ttl, operator.states[0].ttl_update), (Some(Ttl::After(259_200_000)), Some(TtlUpdate::OnReadAndWrite)));
-    assert_eq!(operator.on_error, OnError::DeadLetter);
+    assert_eq!((operator.on_error, operator.fire_at_end), (OnError::DeadLetter, false));
     assert_eq!((operator.limits.memory, operator.limits.deadline, operator.limits.output), (64 << 20, Duration::from_secs(2), 1024));
 }
 
@@ -104,6 +105,7 @@ fn fills_in_defaults() {
     };
     assert_eq!(spec.restart, restart);
     assert_eq!((spec.operators[0].on_error, &spec.operators[0].key_by), (OnError::Fail, &None));
+    assert!(spec.operators[0].fire_at_end);
     assert_eq!(spec.operators[0].parameters.value, serde_json::json!({}));
     assert_eq!((spec.operators[0].limits.memory, spec.operators[0].limits.deadline), (256 << 20, Duration::from_secs(10)));
     assert_eq!(read(&JOB.replace("sources:", "checkpoints:\nsources:"), &[]).unwrap().checkpoints, Checkpoints::default());
@@ -126,7 +128,7 @@ fn names_unknown_fields() {
     check(
         "component: b",
         "window: x\n    component: b",
-        "job.yaml:9:5: unknown field `window`; known: uid, input, broadcast, key_by, component, parameters, tables, states, on_error, limits",
+        "job.yaml:9:5: unknown field `window`; known: uid, input, broadcast, key_by, component, parameters, tables, states, on_error, end_of_input, limits",
     );
     check(
         "component: basket_lines.wasm",
@@ -220,6 +222,8 @@ fn refuses_wrong_values_in_the_graph() {
             "10:23: `memory`: `256MB` is not a size: write a number of bytes, or a whole number and one of KiB, MiB, GiB",
         ),
         ("on_error: ignore", "10:15: `on_error`: unknown value `ignore`; known: fail, dead-letter"),
+        ("end_of_input: { timers: later }", "10:29: `timers`: unknown value `later`; known: fire, none"),
+        ("end_of_input: {}", "10:19: missing field `timers`: whether the event-time timers that are left fire: fire or none"),
         ("key_by: []", "10:13: `key_by`: the list is empty; name the fields that make the key"),
         ("key_by: [a, a]", "10:17: `key_by`: the field `a` is named twice"),
         ("parameters: 5", "10:17: `parameters` must be a mapping of fields, not a number"),

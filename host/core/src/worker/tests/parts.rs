@@ -1,6 +1,6 @@
 //! Timer passes that are interrupted, and batches that are processed in parts.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -114,25 +114,40 @@ fn a_snapshot_says_how_long_each_task_has_waited_and_stood_still() {
     let world = World::of((0..20).map(|time| (time, time)));
     let mut workers = world.start(Options { workers: 2, ..Options::default() }, None);
     workers.iter_mut().for_each(|worker| worker.measure_by(|| Duration::from_secs(SECONDS.replace(SECONDS.get() + 1))));
-    workers.iter_mut().for_each(settle);
+    // Calls seem to take seconds, so records come one by one.
+    let settle_all = |workers: &mut [Worker]| (0..50).for_each(|_| workers.iter_mut().for_each(settle));
+    settle_all(&mut workers);
     let barrier = Barrier { checkpoint: 1, ..Barrier::default() };
     workers[0].trigger(barrier).unwrap();
-    workers.iter_mut().for_each(settle);
+    settle_all(&mut workers);
     // Meanwhile all channels from the second worker's source are waited for.
-    SECONDS.set(1_000);
+    SECONDS.set(SECONDS.get() + 1_000_000);
     workers[1].trigger(barrier).unwrap();
-    for _ in 0..2 {
-        workers.iter_mut().for_each(settle);
-    }
+    settle_all(&mut workers);
     for worker in &mut workers {
         let tasks = snapshot(worker).unwrap().tasks;
         let [source, operator, sink] = tasks[..] else { panic!("{tasks:?}") };
         assert_eq!([source.node, operator.node, sink.node], [0, 1, 2]);
         assert!(tasks.iter().all(|task| task.stopped == Duration::from_secs(1)), "{tasks:?}");
-        assert!((900..1_100).contains(&operator.aligned.as_secs()), "{tasks:?}");
+        assert!((1_000_000..1_001_000).contains(&operator.aligned.as_secs()), "{tasks:?}");
         assert!([source, sink].iter().all(|TaskPart { aligned, bytes, .. }| aligned.is_zero() && *bytes == 0), "{tasks:?}");
         assert!(operator.bytes > 0, "{tasks:?}");
     }
+}
+
+thread_local! {
+    static RANDOM: RefCell<(Rng, Duration)> = const { RefCell::new((Rng::with_seed(0), Duration::ZERO)) };
+}
+
+/// Gives a worker a stopwatch on which calls take any time at all, so that batches, passes and moments are cut anywhere.
+fn measure_at_random(worker: &mut Worker, seed: u64) {
+    RANDOM.with_borrow_mut(|random| random.0 = Rng::with_seed(seed));
+    worker.measure_by(|| {
+        RANDOM.with_borrow_mut(|(rng, time)| {
+            *time += Duration::from_micros([0, 10, 1_000, 30_000, 70_000][rng.usize(..5)]);
+            *time
+        })
+    });
 }
 
 /// The order in which one subtask must see records of ascending times: all timers up to a watermark before the next record, in order. Gives
@@ -172,6 +187,9 @@ fn timers_and_records_keep_their_order_through_restarts_at_any_moment() {
             let options = Options { batch_rows: rng.usize(1..6), source_rows: rng.usize(1..40), ..Options::default() };
             let world = World::of(records.iter().copied().take(seen));
             let mut worker = world.start(options, from.take()).remove(0);
+            if seed % 2 == 1 {
+                measure_at_random(&mut worker, rng.u64(..));
+            }
             let (mut now, steps) = (0, rng.i64(0..60));
             let snapshot = loop {
                 // Records come bit by bit, so that passes and barriers come between them.
@@ -200,4 +218,75 @@ fn timers_and_records_keep_their_order_through_restarts_at_any_moment() {
         assert_eq!(left, Some(time), "seed {seed}: only the timers of the newest time are left");
         assert_eq!(committed.iter().filter(|line| line.starts_with('e')).count(), records.len(), "seed {seed}");
     }
+}
+
+#[test]
+fn a_timer_that_renews_itself_lets_barriers_and_restores_through_at_the_end_of_input() {
+    let options = Options { renewed_after: Some(10), bounded: true, ..Options::default() };
+    let (mut from, mut fired): (_, Vec<String>) = (None, Vec::new());
+    for life in 0..4 {
+        let world = World::of([(1, 5), (1, 7)]);
+        let mut worker = world.start(options, from.take()).remove(0);
+        measure_at_random(&mut worker, life);
+        // Nobody knows how far it comes: it goes on until it is told.
+        (0..50).for_each(|_| _ = step(&mut worker, 0));
+        worker.trigger(Barrier { checkpoint: life, stop: true, ..Barrier::default() }).unwrap();
+        let stopped = (0..50).find_map(|_| {
+            step(&mut worker, 0);
+            snapshot(&mut worker)
+        });
+        from = Some(restart(stopped.expect("the barrier passes the timers")));
+        fired.extend(world.written().into_iter().take_while(|line| line != "|").filter(|line| line.starts_with('t')));
+    }
+    // Each time once, in order: those of 5 and those of 7.
+    let times = (0..).flat_map(|round| [5 + round * 10, 7 + round * 10]).take(fired.len()).collect::<Vec<i64>>();
+    let expected = times.iter().map(|time| format!("t 1 {time} @{}", i64::MAX)).collect::<Vec<_>>();
+    assert_eq!(fired, expected);
+    assert!(fired.len() > 40, "{}", fired.len());
+}
+
+#[test]
+fn timers_that_shall_not_fire_at_the_end_stay_also_after_a_restore_amid_the_last_pass() {
+    let renewing = Options { renewed_after: Some(10), bounded: true, ..Options::default() };
+    let ending = Options { stay_at_end: true, ..renewing };
+    let world = World::of([(1, 5), (1, 7)]);
+    let mut worker = world.start(renewing, None).remove(0);
+    measure_at_random(&mut worker, 0);
+    (0..20).for_each(|_| _ = step(&mut worker, 0));
+    worker.trigger(Barrier { checkpoint: 1, ..Barrier::default() }).unwrap();
+    let amid = (0..20).find_map(|_| {
+        step(&mut worker, 0);
+        snapshot(&mut worker)
+    });
+    for from in [None, Some(restart(amid.unwrap()))] {
+        let world = World::of([(1, 5), (1, 7)]);
+        let mut worker = world.start(ending, from).remove(0);
+        settle(&mut worker);
+        assert!(matches!(worker.report(), Some(Report::EndOfInput)), "it ends");
+        let metrics = worker.statistics().operators[0].metrics;
+        assert!(metrics.timers_fired <= 1 && metrics.event_timers_pending > 0, "{metrics:?}");
+    }
+}
+
+#[test]
+fn timers_of_the_clock_that_are_due_again_at_once_let_records_and_barriers_through() {
+    let world = World::of((0..50).map(|time| (time, time)));
+    let options = Options { processing_timer: Some(0), renewed_after: Some(1), source_rows: 1, ..Options::default() };
+    let mut worker = world.start(options, None).remove(0);
+    measure_at_random(&mut worker, 1);
+    // Each pass takes as long as the clock needs to make its timers due again.
+    let mut now = 0;
+    let mut steps = |worker: &mut Worker, until: &dyn Fn(&mut Worker) -> bool| {
+        for _ in 0..20_000 {
+            now += 10;
+            step(worker, now);
+            if until(worker) {
+                return;
+            }
+        }
+        panic!("it never comes: {:?}", world.written().iter().filter(|line| line.starts_with('e')).count());
+    };
+    steps(&mut worker, &|_| world.written().iter().filter(|line| line.starts_with('e')).count() == 50);
+    worker.trigger(Barrier { checkpoint: 1, ..Barrier::default() }).unwrap();
+    steps(&mut worker, &|worker| snapshot(worker).is_some());
 }

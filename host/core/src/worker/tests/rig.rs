@@ -1,5 +1,6 @@
 //! A small job for tests of workers: an unbounded source in memory, an operator that tells what it sees, a sink that writes it down.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
@@ -30,11 +31,26 @@ pub(super) struct Options {
     pub(super) fan_out: (usize, usize),
     /// The time of a processing-time timer that each record registers.
     pub(super) processing_timer: Option<i64>,
+    /// Each timer registers another one this much later.
+    pub(super) renewed_after: Option<i64>,
+    /// Whether the source ends.
+    pub(super) bounded: bool,
+    /// Whether timers stay when it has ended.
+    pub(super) stay_at_end: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { workers: 1, batch_rows: 1024, source_rows: 1024, fan_out: (1, 0), processing_timer: None }
+        Self {
+            workers: 1,
+            batch_rows: 1024,
+            source_rows: 1024,
+            fan_out: (1, 0),
+            processing_timer: None,
+            renewed_after: None,
+            bounded: false,
+            stay_at_end: false,
+        }
     }
 }
 
@@ -76,12 +92,13 @@ impl World {
             invalid: InvalidPolicy::default(),
             uid: "source".to_owned(),
             index: 0,
-            source: Arc::new(self.clone()),
+            source: Arc::new(Feed { world: self.clone(), bounded: options.bounded }),
             timestamp: Some(FieldPath::resolve(&input, "time").unwrap().as_timestamp().unwrap()),
             watermark: Strategy { bound: 0, idle_timeout: None },
             alignment: None,
             max_rate: None,
             batch_rows: options.source_rows,
+            caution: usize::MAX.into(),
             splits: Arc::default(),
         };
         let lane =
@@ -94,6 +111,7 @@ impl World {
         };
         let mut settings = OperatorSettings::new("teller", Arc::new(Teller { descriptor, options }), Vec::new(), 128);
         settings.batch_rows = options.batch_rows;
+        settings.fire_at_end = !options.stay_at_end;
         let by_key = KeyEncoder::new(&input, &["key".to_owned()]).unwrap();
         Graph {
             nodes: vec![Node::Source(Arc::new(source)), Node::Operator(Arc::new(settings)), Node::Sink(0, Arc::new(self.clone()))],
@@ -140,23 +158,30 @@ pub(super) fn restart(mut snapshot: super::super::WorkerSnapshot) -> Restart {
     Restart { splits, operator: RestoredOperator { passes, groups, ..RestoredOperator::default() } }
 }
 
-impl Source for World {
+/// The source of a world.
+struct Feed {
+    world: World,
+    bounded: bool,
+}
+
+impl Source for Feed {
     fn discover(&self, _: &mut Vec<Split>) -> Result<()> {
         Ok(())
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
-        Ok(Box::new(Reader { records: Arc::clone(&self.records), position: split.position }))
+        Ok(Box::new(Reader { records: Arc::clone(&self.world.records), position: split.position, bounded: self.bounded }))
     }
 
     fn bounded(&self) -> bool {
-        false
+        self.bounded
     }
 }
 
 struct Reader {
     records: Arc<Mutex<Vec<(i64, i64)>>>,
     position: u64,
+    bounded: bool,
 }
 
 impl SplitReader for Reader {
@@ -166,7 +191,7 @@ impl SplitReader for Reader {
             rows.position.push(self.position);
             self.position += 1;
         }
-        Ok(Polled::Pending)
+        Ok(if self.bounded { Polled::End } else { Polled::Pending })
     }
 
     fn position(&self) -> u64 {
@@ -246,10 +271,17 @@ impl Detector for Telling {
     }
 
     fn on_timers(&mut self, context: &CallContext<'_>, timers: &Timers<'_>, _: &mut Reads, effects: &mut Effects) -> Result<u32, Failure> {
-        for (row, (&slot, &time)) in (0u32..).zip(timers.slot.iter().zip(timers.timestamp)) {
+        let rows = (0u32..).zip(timers.slot.iter().zip(timers.timestamp));
+        let mut due: BTreeSet<_> = rows.map(|(row, (&slot, &time))| (time, slot, row)).collect();
+        while let Some((time, slot, row)) = due.pop_first() {
             let key = i64::from_be_bytes(context.keys.get(slot as usize).try_into().unwrap()) ^ i64::MIN;
             let (kind, at) = if timers.domain == Domain::Event { ("t", context.watermark) } else { ("p", context.processing_time) };
             tell(effects, row, time, &(kind, key, time, at.0, Vec::new()));
+            match self.0.renewed_after.map(|after| time + after) {
+                Some(again) if again <= timers.horizon.0 => _ = due.insert((again, slot, row)),
+                Some(again) => register(effects, timers.domain, slot, again),
+                None => {}
+            }
         }
         Ok(u32::try_from(timers.slot.len()).unwrap())
     }
