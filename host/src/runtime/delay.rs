@@ -184,7 +184,11 @@ fn long_pass(uid: &str, age: i64, PassProgress { horizon, at, .. }: PassProgress
     let come = at.map_or_else(String::new, |at| format!("; they have come to {}", time(at.0)));
     let age = span(age);
     if horizon < Timestamp::MAX {
-        return format!("operator {uid} has fired the event-time timers up to the watermark {} for {age}{come}", time(horizon.0));
+        return format!(
+            "operator {uid} has fired the event-time timers up to the watermark {} for {age}{come}. Records behind the \
+             watermark wait for the end of that, and barriers behind records",
+            time(horizon.0)
+        );
     }
     format!(
         "operator {uid} has fired the event-time timers that were left at the end of its input for {age}{come}. A timer that registers another \

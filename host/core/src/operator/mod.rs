@@ -61,7 +61,7 @@ pub struct Operator {
     effort: Effort,
     /// The time of the last timer that fired in the pass that is going on.
     pass_at: Option<Timestamp>,
-    /// While a bad timer is searched for, timers fire one by one, each in a call of its own.
+    /// While a bad timer is searched for, or after one that did not end, timers fire one by one, each in a call of its own.
     timers_singly: bool,
     deadlines_in_a_row: u32,
     metrics: Metrics,
@@ -291,6 +291,8 @@ impl Operator {
             self.reads.lines.again();
             self.timer_pace.was_cut_short();
             self.timer_reach.was_cut_short();
+            // One that registers itself for its own time again and again: each in a call of its own, so that barriers come in between.
+            self.timers_singly |= due.slot.len() == 1;
             return Ok(());
         }
         self.reads.lines.again();
@@ -318,8 +320,7 @@ impl Operator {
             Some(slots) => slots.clone_from(&due.slots),
             None => self.reads.slots = Arc::new(due.slots.clone()),
         }
-        let joins = due.timestamp.last().is_some_and(|last| due.horizon.0 > *last);
-        self.reads.patience = self.timer_pace.patience().filter(|_| due.slot.len() > 1 || joins);
+        self.reads.patience = self.timer_pace.patience().filter(|_| due.horizon > Timestamp::MIN);
         let slots = self.before_call(env.now)?;
         let context = call_context(self.watermark, env.now, &slots, &self.prefetched);
         let timers = Timers { domain, slot: &due.slot, timestamp: &due.timestamp, horizon: due.horizon };

@@ -62,6 +62,8 @@ pub(super) struct Pace {
     channels: usize,
     /// The last call that took too long: its rows and its time, to tell whether fewer rows take less.
     slow: Option<(usize, Duration)>,
+    /// How many rows were in light calls since the number of rows was last changed.
+    light: usize,
     /// For so many slow calls the number of rows stays.
     hold: u32,
     /// What the last call took.
@@ -77,7 +79,7 @@ impl Pace {
     pub(super) fn new(most: usize) -> Self {
         let most = most.max(1);
         let (took, per_row) = (Duration::ZERO, Duration::ZERO);
-        Self { rows: most.min(FIRST_ROWS), most, measured: false, channels: 1, slow: None, hold: 0, took, per_row, fan_out: ONE }
+        Self { rows: most.min(FIRST_ROWS), most, measured: false, channels: 1, slow: None, light: 0, hold: 0, took, per_row, fan_out: ONE }
     }
 
     /// From now on it is measured what calls take: begins with one row, since it may be a slow one.
@@ -121,11 +123,6 @@ impl Pace {
         }
     }
 
-    /// Whether a call with so many rows had as many as it could get.
-    fn is_full(&self, rows: usize) -> bool {
-        rows >= self.rows || rows >= self.share(usize::MAX)
-    }
-
     /// How long a call with several rows may take before it is cut short; `None` if nobody measures, so that nothing depends on time.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.measured.then(|| PATIENCE.max(self.took * 4))
@@ -139,8 +136,13 @@ impl Pace {
             self.shrink(rows);
         } else if weight.took > SLICE {
             self.after_slow(rows, weight.took);
-        } else if (cut || self.is_full(rows)) && weight.is_light() {
-            self.rows = (self.rows * 2).min(self.most);
+        } else if weight.is_light() {
+            self.light = self.light.saturating_add(rows);
+            // Of a batch that is spread over many receivers each gets little, which tells of the time of rows all the same.
+            if cut || rows >= self.rows || self.measured && self.light >= self.rows {
+                self.rows = (self.rows * 2).min(self.most);
+                self.light = 0;
+            }
         }
     }
 
@@ -155,6 +157,7 @@ impl Pace {
     /// After a call that took too long: as many rows as would have been in time, unless a call takes its time however few rows it has. A
     /// single row that is slow is tried together with another one now and then, since most of its time may be the call's.
     fn after_slow(&mut self, rows: usize, took: Duration) {
+        self.light = 0;
         if self.hold > 0 {
             self.hold -= 1;
             return;
@@ -243,6 +246,15 @@ mod tests {
             assert_eq!(run(&mut pace, 11, 2, 1), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], "{channels} channels");
             assert!(pace.share(usize::MAX) > 4 * 1024, "{channels} channels: {}", pace.share(usize::MAX));
         }
+    }
+
+    #[test]
+    fn batches_that_are_spread_over_many_receivers_do_not_stay_small() {
+        let mut pace = measured(8);
+        for _ in 0..400 {
+            pace.after((pace.rows() / 64).max(1), false, Weight { took: Duration::from_micros(5), ..Weight::default() });
+        }
+        assert_eq!(pace.rows(), 1024);
     }
 
     #[test]
