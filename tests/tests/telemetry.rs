@@ -28,7 +28,7 @@ fn a_panic_is_told_with_operator_record_and_place() {
     let spec = std::fs::read_to_string(place.path("job.yaml")).unwrap_or_default();
     place.write("job.yaml", spec.replace("{ strategy: exponential-delay, initial: 10ms, max: 20ms }", "{ strategy: none }"));
     let ended = place.run(&["run", "job.yaml"]);
-    ended.expect(1, &["operator picky: the record at in/a.jsonl byte 63 of source in (key 2, timestamp 1002) is bad", "picky/src/lib.rs:"]);
+    ended.expect(1, &["operator picky: the record at in/a.jsonl line 3 of source in (key 2, timestamp 1002) is bad", "picky/src/lib.rs:"]);
     assert_eq!((said(&ended, "asked to trap"), said(&ended, "record 1 operator")), (1, 1), "{ended:#?}");
 }
 

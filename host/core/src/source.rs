@@ -1,6 +1,8 @@
 //! Sources: splits that are read from a position on.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use tidemill_wit::columns::BlobsBuf;
@@ -19,6 +21,9 @@ pub struct Split {
     pub identity: Option<String>,
     /// Where reading goes on: all records before it have been emitted.
     pub position: u64,
+    /// What the source remembers of that position beside it, such as what was before it; its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
     /// Whether the split has been read to its end (bounded sources only).
     pub finished: bool,
     /// How many of the records before the position could not be decoded.
@@ -36,12 +41,30 @@ impl Split {
     #[must_use]
     pub fn new(known: &[Self], name: impl Into<String>) -> Self {
         // Ids are given in order, so the last one is the highest.
-        Self { id: known.last().map_or(0, |last| last.id + 1), name: name.into(), identity: None, position: 0, finished: false, invalid: 0 }
+        Self {
+            id: known.last().map_or(0, |last| last.id + 1),
+            name: name.into(),
+            identity: None,
+            position: 0,
+            mark: None,
+            finished: false,
+            invalid: 0,
+        }
     }
 }
 
 /// Connects to one system; shared by all subtasks.
 pub trait Source: Send + Sync {
+    /// Looks at what has become of the splits from which the job starts, before new ones are discovered. May finish a split that is gone, take
+    /// one up again that is back, and give one its new name.
+    ///
+    /// # Errors
+    /// A split is gone with something that was not read, or the system cannot be listed.
+    fn resume(&self, known: &mut [Split]) -> Result<()> {
+        _ = known;
+        Ok(())
+    }
+
     /// Adds the splits that exist now and are not known yet at the end, in a stable order (see [`Split::new`]). May give a known split its
     /// new name. The positions of known splits are those from which the job started.
     ///
@@ -49,25 +72,18 @@ pub trait Source: Send + Sync {
     /// The system cannot be listed: a missing file, an unreadable folder, a dead broker; or a known split is not what it was.
     fn discover(&self, known: &mut Vec<Split>) -> Result<()>;
 
-    /// Opens a split at its position.
+    /// Opens a split at its position; the reader may begin at another one, if the split has other content by now.
     ///
     /// # Errors
-    /// The split cannot be read, or is shorter than the position.
+    /// The split cannot be read, or is not what it was.
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>>;
 
     /// Whether every split ends. A bounded source is discovered once; an unbounded one again and again.
     fn bounded(&self) -> bool;
 
-    /// What positions count in, such as `byte`, for messages; empty if a bare number is clear.
-    fn unit(&self) -> &'static str {
-        ""
-    }
-
-    /// The number of the line, counted from 1, in which a position of a split lies, for messages; `None` where there are no lines, or
-    /// finding out would take long. Called when something is wrong, not record by record.
-    fn line_of(&self, split: &Split, position: u64) -> Option<u64> {
-        let _ = (split, position);
-        None
+    /// A record's position in a split in words, for people.
+    fn place(&self, split: &str, position: u64) -> String {
+        format!("{split}:{position}")
     }
 }
 
@@ -81,12 +97,11 @@ pub trait SplitReader: Send {
 
     /// The position after the last record that `poll` returned, valid or not.
     fn position(&self) -> u64;
-}
 
-/// A position of a split in words: `name unit position`, or `name:position` if positions have no unit.
-#[must_use]
-pub fn place(name: &str, unit: &str, position: u64) -> String {
-    if unit.is_empty() { format!("{name}:{position}") } else { format!("{name} {unit} {position}") }
+    /// What to store beside the position: see [`Split::mark`]. Asked for at each barrier.
+    fn mark(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Adds the names that are not known yet, for sources whose splits are told apart by name.
@@ -124,7 +139,7 @@ pub enum Polled {
 pub struct SourceRows {
     /// The valid records, encoded as the consumer's input type.
     pub payload: BlobsBuf,
-    /// Where each valid record begins.
+    /// Where each valid record begins, as [`Source::place`] takes it.
     pub position: Vec<u64>,
     /// The event time of each valid record, where the source knows them; else empty: they are taken from the records.
     pub time: Vec<Option<i64>>,
@@ -160,7 +175,7 @@ impl SourceRows {
 /// A record that could not be decoded; it goes to the source's `invalid` lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRow {
-    /// Where it begins.
+    /// Where it begins, as [`Source::place`] takes it.
     pub position: u64,
     /// What was read.
     pub raw: Vec<u8>,
@@ -169,34 +184,37 @@ pub struct InvalidRow {
 }
 
 /// The names of all sources and splits, for messages: workers look them up only when something is wrong.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SplitNames {
-    names: std::sync::Mutex<std::collections::HashMap<(u32, u32), SplitName>>,
+    names: Mutex<HashMap<(u32, u32), Named>>,
 }
 
-#[derive(Debug)]
-struct SplitName {
-    /// The source's uid.
+struct Named {
     uid: String,
-    name: String,
-    /// What its positions count in.
-    unit: &'static str,
+    split: String,
+    source: Arc<dyn Source>,
 }
 
 impl SplitNames {
-    /// Adds a split of the source with this index and uid, whose positions count in `unit`.
-    pub fn add(&self, source: u32, uid: &str, split: &Split, unit: &'static str) {
+    /// Adds a split of the source with this index and uid.
+    pub fn add(&self, index: u32, uid: &str, source: &Arc<dyn Source>, split: &Split) {
         if let Ok(mut names) = self.names.lock() {
-            names.insert((source, split.id), SplitName { uid: uid.to_owned(), name: split.name.clone(), unit });
+            let named = Named { uid: uid.to_owned(), split: split.name.clone(), source: Arc::clone(source) };
+            names.insert((index, split.id), named);
         }
     }
 
-    /// The source's uid and the place, as `name unit position` or, for positions without a unit, `name:position`; `None` for records that
-    /// no source record caused.
+    /// The source's uid and the place in words; `None` for records that no source record caused.
     #[must_use]
     pub fn place(&self, origin: crate::batch::Origin) -> Option<(String, String)> {
         let names = self.names.lock().ok()?;
-        let SplitName { uid, name, unit } = names.get(&(origin.source, origin.split))?;
-        Some((uid.clone(), place(name, unit, origin.position)))
+        let Named { uid, split, source } = names.get(&(origin.source, origin.split))?;
+        Some((uid.clone(), source.place(split, origin.position)))
+    }
+}
+
+impl fmt::Debug for SplitNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SplitNames")
     }
 }

@@ -165,7 +165,7 @@ fn text(saved: &Saved, contents: &Contents) -> String {
         let _ = writeln!(out, "source {}: {} split(s)", source.uid, source.splits.len());
         for split in &source.splits {
             let finished = if split.finished { ", finished" } else { "" };
-            let _ = writeln!(out, "  {}: position {}{finished}", split.name, count(split.position));
+            let _ = writeln!(out, "  {}: byte {}{finished}", split.name.escape_debug(), count(split.position));
         }
     }
     for operator in &contents.operators {

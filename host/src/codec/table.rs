@@ -90,7 +90,7 @@ impl Loading {
             let blank = decoders.as_ref().is_some_and(|(rows, _, _): &(CsvDecoder, CsvDecoder, usize)| rows.blank_rows());
             let ends = text.iter().take_while(|byte| !blank && matches!(byte, b'\r' | b'\n')).count();
             line += lines(take(&mut text, ends));
-            let wrong = |reason: &str| Error::config(format!("{}:{line}: {reason}", path.display()));
+            let wrong = |reason: &str| Error::config(format!("{} line {line}: {reason}", path.display()));
             let length = match parser.parse(text, true) {
                 Parsed::Row(length) => length,
                 Parsed::More => return Ok(()),
@@ -126,7 +126,7 @@ impl Loading {
         for (index, line) in without_mark(&bytes).split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty())
         {
             self.add_json(line, &mut rows, &mut keys)
-                .map_err(|reason| Error::config(format!("{}:{}: {reason}", path.display(), index + 1)))?;
+                .map_err(|reason| Error::config(format!("{} line {}: {reason}", path.display(), index + 1)))?;
         }
         Ok(())
     }

@@ -175,7 +175,7 @@ impl<'a> Assembly<'a> {
         let timestamp = timestamp.transpose()?;
         let rigged = self.rig.as_ref().and_then(|rig| rig.sources.get(at));
         let source = rigged
-            .map_or_else(|| connectors::source(&spec.connector, &input, timestamp.clone()), |source| Ok(Arc::clone(source)))
+            .map_or_else(|| connectors::source(spec, &input, timestamp.clone()), |source| Ok(Arc::clone(source)))
             .map_err(|reason| self.refuse(&spec.uid.at, format!("source `{}`: {reason}", spec.uid.value)))?;
         Ok(Arc::new(SourceSettings {
             uid: spec.uid.value.clone(),

@@ -11,7 +11,8 @@ use tidemill_wit::schema::TypeTable;
 
 use crate::codec::{CsvDecoder, CsvEncoder, JsonDecoder, JsonEncoder, Row};
 use crate::sink::file::{FileSink, FileSinkConfig, Owner, RowEncode};
-use crate::source::file::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
+use crate::source::file::{FileFormat, FileSource, FileSourceConfig, GONE_AFTER, LineDecode, RowDecode};
+use crate::spec;
 use crate::spec::job::{Format, JobSpec, Sink, SinkConnector, SourceConnector};
 use crate::store::lock::SinkLock;
 
@@ -19,14 +20,18 @@ use crate::store::lock::SinkLock;
 ///
 /// # Errors
 /// The format cannot hold the type.
-pub(super) fn source(connector: &SourceConnector, input: &TypeTable, timestamp: Option<FieldPath>) -> Result<Arc<dyn Source>, String> {
-    let SourceConnector::File(file) = connector;
+pub(super) fn source(spec: &spec::job::Source, input: &TypeTable, timestamp: Option<FieldPath>) -> Result<Arc<dyn Source>, String> {
+    let SourceConnector::File(file) = &spec.connector;
     let config = FileSourceConfig {
+        uid: spec.uid.value.clone(),
         pattern: file.pattern.value.clone(),
         base: file.base.clone(),
         follow: file.follow,
         max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
         timestamp,
+        on_replaced: file.on_replaced,
+        on_gone: file.on_gone,
+        gone_after: GONE_AFTER,
     };
     let input = input.clone();
     let format = match file.format {
@@ -55,13 +60,13 @@ pub(super) fn sink(
     let dir = file.dir.value.clone();
     Ok(match file.format {
         Format::Json => {
-            let config = FileSinkConfig { dir, job, owner, extension: "jsonl".to_owned(), header: None };
+            let config = FileSinkConfig { dir, job, owner, extension: file.format.extension().to_owned(), header: None };
             let encoder = Arc::new(move || Box::new(Json(JsonEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
         }
         Format::Csv => {
             let header = CsvEncoder::new(ty.clone())?.header();
-            let config = FileSinkConfig { dir, job, owner, extension: "csv".to_owned(), header: Some(header) };
+            let config = FileSinkConfig { dir, job, owner, extension: file.format.extension().to_owned(), header: Some(header) };
             let encoder = Arc::new(move || Box::new(Csv(CsvEncoder::new(ty.clone()))) as Box<dyn RowEncode>);
             Arc::new(FileSink::new(config, Arc::clone(disk), encoder))
         }

@@ -260,9 +260,10 @@ fn ids(stored: &[StoredState], declared: &[StateDescriptor]) -> Vec<Option<u8>> 
     stored.iter().map(id).collect()
 }
 
-/// Adds splits that are new to the sources, with ids that go on.
+/// Looks at what has become of the splits, and adds those that are new to the sources, with ids that go on.
 fn discover(job: &Job, splits: &mut [Vec<Split>]) -> Result<()> {
     for ((uid, source), known) in job.sources.iter().zip(splits) {
+        source.resume(known).map_err(|error| error.while_doing(format!("resuming the splits of source {uid}")))?;
         source.discover(known).map_err(|error| error.while_doing(format!("looking for the splits of source {uid}")))?;
     }
     Ok(())

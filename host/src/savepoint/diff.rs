@@ -64,8 +64,8 @@ fn positions(a: &Manifest, b: &Manifest, found: &mut Vec<Difference>) {
         for split in &source.splits {
             let other = splits.iter().find(|other| other.id == split.id);
             if other.is_none_or(|other| other.position != split.position) {
-                let now = other.map_or_else(|| "gone".to_owned(), |other| format!("at {}", other.position));
-                let what = format!("split {} was at {} and is {now}", split.name, split.position);
+                let now = other.map_or_else(|| "gone".to_owned(), |other| format!("at byte {}", other.position));
+                let what = format!("split {} was at byte {} and is {now}", split.name, split.position);
                 found.push(Difference { of: format!("source {}", source.uid), what });
             }
         }

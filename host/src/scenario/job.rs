@@ -13,6 +13,7 @@ use super::components::Components;
 use super::disk::MemoryDisk;
 use crate::guest::Limits;
 use crate::runtime::{Assembly, Job, Rig};
+use crate::source::file::{OnGone, OnReplaced};
 use crate::spec::JobSpec;
 use crate::spec::case::{Case, Setup};
 use crate::spec::error::{At, Place, SpecError};
@@ -72,6 +73,8 @@ fn spec(case: &Case, setup: &Setup, broadcast: bool) -> JobSpec {
             format: Format::Json,
             follow: false,
             max_record_bytes: 0,
+            on_replaced: OnReplaced::Fail,
+            on_gone: OnGone::Fail,
         }),
         max_rate: None,
         timestamp: None,

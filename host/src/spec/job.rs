@@ -9,6 +9,7 @@ use tidemill_wit::descriptor::TtlUpdate;
 
 use super::error::{At, Place, SpecError};
 use crate::guest::Limits;
+use crate::source::file::{OnGone, OnReplaced};
 
 /// The most workers of a job: each is a thread of this machine, with a queue to every other.
 pub const MAX_WORKERS: u32 = 512;
@@ -216,6 +217,10 @@ pub struct FileSource {
     pub follow: bool,
     /// The longest record that is read.
     pub max_record_bytes: u64,
+    /// What follows when a file was overwritten or cut.
+    pub on_replaced: OnReplaced,
+    /// What follows when a file is gone that was not read to its end.
+    pub on_gone: OnGone,
 }
 
 /// How records are written.
@@ -225,6 +230,17 @@ pub enum Format {
     Json,
     /// Comma-separated values with a header line.
     Csv,
+}
+
+impl Format {
+    /// What the names of files of this format end with, without the dot.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Json => "jsonl",
+            Self::Csv => "csv",
+        }
+    }
 }
 
 /// How the watermark follows from event times. All lengths in milliseconds.

@@ -6,7 +6,7 @@ use tidemill_wit::schema::{Field, NamedType, Shape, Type, TypeTable};
 
 use super::scalar::{put_blob, put_signed_varint};
 
-/// The type of a source's `invalid` lane: `{reason, position, raw}`. `position` reads like `data/pos-0.jsonl:12345`; `raw` is what was
+/// The type of a source's `invalid` lane: `{reason, position, raw}`. `position` reads like `data/pos-0.jsonl line 12`; `raw` is what was
 /// read, in base64 where it is not UTF-8.
 #[must_use]
 pub fn invalid_type() -> TypeTable {
@@ -89,12 +89,12 @@ mod tests {
     #[test]
     fn invalid_records_keep_what_was_read() {
         for (raw, expected) in [
-            (&b"{\"a\":"[..], r#"{"reason":"cut","position":"pos-0.jsonl:12","raw":"{\"a\":"}"#),
-            (b"\xFF\x00", r#"{"reason":"cut","position":"pos-0.jsonl:12","raw":"/wA="}"#),
-            (b"a\0b", r#"{"reason":"cut","position":"pos-0.jsonl:12","raw":"a\u0000b"}"#),
+            (&b"{\"a\":"[..], r#"{"reason":"cut","position":"pos-0.jsonl line 12","raw":"{\"a\":"}"#),
+            (b"\xFF\x00", r#"{"reason":"cut","position":"pos-0.jsonl line 12","raw":"/wA="}"#),
+            (b"a\0b", r#"{"reason":"cut","position":"pos-0.jsonl line 12","raw":"a\u0000b"}"#),
         ] {
             let (mut row, mut json) = (Vec::new(), Vec::new());
-            encode_invalid("cut", "pos-0.jsonl:12", raw, &mut row);
+            encode_invalid("cut", "pos-0.jsonl line 12", raw, &mut row);
             JsonEncoder::new(invalid_type()).encode(&row, &mut json).unwrap();
             assert_eq!(String::from_utf8(json).unwrap(), expected);
         }

@@ -12,7 +12,7 @@ use crate::rate::MaxRate;
 use crate::sample::{Sample, Samples};
 use crate::schema::FieldPath;
 use crate::schema::lanes::encode_invalid;
-use crate::source::{InvalidRow, Limit, Polled, Source, SourceRows, Split, SplitNames, SplitReader, place};
+use crate::source::{InvalidRow, Limit, Polled, Source, SourceRows, Split, SplitNames, SplitReader};
 use crate::watermark::{Progress, SplitWatermarks, Strategy};
 use crate::{Error, Result, Timestamp};
 
@@ -131,10 +131,13 @@ impl SourceTask {
     ///
     /// # Errors
     /// The split cannot be opened.
-    pub fn assign(&mut self, split: Split) -> Result<()> {
+    pub fn assign(&mut self, mut split: Split) -> Result<()> {
         let SourceSettings { index, uid, source, splits, .. } = &*self.settings;
-        splits.add(*index, uid, &split, source.unit());
-        let reader = if split.finished { None } else { Some(self.settings.source.open(&split)?) };
+        splits.add(*index, uid, source, &split);
+        let reader = if split.finished { None } else { Some(source.open(&split)?) };
+        if let Some(reader) = &reader {
+            split.position = reader.position();
+        }
         self.watermarks.add(split.finished);
         self.splits.push(OpenSplit { split, reader });
         self.quiet_until = Timestamp::MIN;
@@ -313,7 +316,7 @@ impl SourceTask {
         invalid.sort_by_key(|row| row.position);
         if let Some((row, why)) = self.settings.invalid.refuses(invalid) {
             let SourceSettings { uid, source, .. } = &*self.settings;
-            let place = place_of(&**source, split, row.position);
+            let place = source.place(&split.name, row.position);
             return Err(Error::input(format!("source {uid}: the record at {place} is invalid: {}. {why}", row.reason)));
         }
         split.invalid += invalid.len() as u64;
@@ -338,10 +341,10 @@ impl SourceTask {
     fn sample(&mut self, invalid: &[InvalidRow], split: &Split) {
         let source = &*self.settings.source;
         if let (None, Some(row)) = (&self.invalid_samples.first, invalid.first()) {
-            self.invalid_samples.add(Sample { place: place_of(source, split, row.position), reason: row.reason.clone() });
+            self.invalid_samples.add(Sample { place: source.place(&split.name, row.position), reason: row.reason.clone() });
         }
         if let Some(row) = invalid.last() {
-            self.invalid_samples.add(Sample { place: place(&split.name, source.unit(), row.position), reason: row.reason.clone() });
+            self.invalid_samples.add(Sample { place: source.place(&split.name, row.position), reason: row.reason.clone() });
         }
     }
 
@@ -369,7 +372,11 @@ impl SourceTask {
 
     /// The splits with their positions: all records before them have been sent.
     pub(super) fn splits(&self) -> Vec<Split> {
-        self.splits.iter().map(|open| open.split.clone()).collect()
+        let with_mark = |OpenSplit { split, reader }: &OpenSplit| match reader {
+            Some(reader) => Split { mark: reader.mark(), ..split.clone() },
+            None => split.clone(),
+        };
+        self.splits.iter().map(with_mark).collect()
     }
 
     /// What all subtasks of the source share.
@@ -385,14 +392,6 @@ impl SourceTask {
             invalid_samples: self.invalid_samples.clone(),
             watermark: self.watermarks.emitted(),
         }
-    }
-}
-
-/// A position of a split for people, with its line where that is known.
-fn place_of(source: &dyn Source, split: &Split, position: u64) -> String {
-    match source.line_of(split, position) {
-        Some(line) => format!("{} line {line} ({} {position})", split.name, source.unit()),
-        None => place(&split.name, source.unit(), position),
     }
 }
 

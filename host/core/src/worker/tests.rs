@@ -38,12 +38,25 @@ type Feed = Arc<Mutex<Vec<(Vec<(i64, i64)>, bool)>>>;
 struct TestSource {
     feed: Feed,
     bounded: bool,
+    times: Times,
+}
+
+/// Who says what time a record has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Times {
+    /// A field of the record.
+    Field,
+    /// The source.
+    Source,
+    /// The source, which tells watermarks as well: each a thousand milliseconds behind the record.
+    SourceWithWatermarks,
 }
 
 struct TestReader {
     feed: Feed,
     split: usize,
     next: usize,
+    times: Times,
 }
 
 impl Source for TestSource {
@@ -54,7 +67,7 @@ impl Source for TestSource {
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
         let next = usize::try_from(split.position).unwrap();
-        Ok(Box::new(TestReader { feed: Arc::clone(&self.feed), split: split.id as usize, next }))
+        Ok(Box::new(TestReader { feed: Arc::clone(&self.feed), split: split.id as usize, next, times: self.times }))
     }
 
     fn bounded(&self) -> bool {
@@ -69,6 +82,12 @@ impl SplitReader for TestReader {
         for record in records.iter().skip(self.next).take(limit.rows) {
             rows.payload.push(&postcard::to_allocvec(record).unwrap());
             rows.position.push(self.next as u64);
+            if self.times != Times::Field {
+                rows.time.push(Some(record.1));
+            }
+            if self.times == Times::SourceWithWatermarks {
+                rows.watermark = Some(Timestamp(record.1 - 1000));
+            }
             self.next += 1;
         }
         let more = self.next < records.len();
@@ -188,9 +207,11 @@ struct Shaped {
     idle_timeout: Option<i64>,
     max_drift: Option<i64>,
     broadcast: bool,
+    /// Who says what time a record has.
+    times: Times,
 }
 
-const SOURCE: Shaped = Shaped { splits: 1, bounded: false, idle_timeout: None, max_drift: None, broadcast: false };
+const SOURCE: Shaped = Shaped { splits: 1, bounded: false, idle_timeout: None, max_drift: None, broadcast: false, times: Times::Field };
 
 struct Rig {
     workers: Vec<Worker>,
@@ -234,8 +255,8 @@ fn source(index: usize, shape: Shaped, feed: &Feed) -> Arc<SourceSettings> {
         invalid: InvalidPolicy::default(),
         uid: format!("source-{index}"),
         index: u32::try_from(index).unwrap(),
-        source: Arc::new(TestSource { feed: Arc::clone(feed), bounded: shape.bounded }),
-        timestamp: Some(FieldPath::resolve(&record_type(), "ts").unwrap().as_timestamp().unwrap()),
+        source: Arc::new(TestSource { feed: Arc::clone(feed), bounded: shape.bounded, times: shape.times }),
+        timestamp: (shape.times == Times::Field).then(|| FieldPath::resolve(&record_type(), "ts").unwrap().as_timestamp().unwrap()),
         watermark: Strategy { bound: 0, idle_timeout: shape.idle_timeout },
         alignment: shape.max_drift.map(|max_drift| Alignment { group: "all".to_owned(), max_drift }),
         max_rate: None,

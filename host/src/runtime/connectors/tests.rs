@@ -9,14 +9,32 @@ use tidemill_core::source::{Limit, Polled, SourceRows, Split};
 use tidemill_wit::schema::{Content, NamedType, Shape, Type, TypeTable, Variant};
 
 use crate::codec::{CsvEncoder, JsonEncoder};
+use crate::source::file::{OnGone, OnReplaced};
 use crate::spec::error::{At, Place};
-use crate::spec::job::{FileSource, Format, SourceConnector};
+use crate::spec::job::{FileSource, Format, Source, SourceConnector, Watermark};
 
 /// Reads a file of records of a type.
 fn read(path: &Path, format: Format, table: &TypeTable, timestamp: Option<FieldPath>) -> SourceRows {
     let pattern = At { value: path.to_str().unwrap().to_owned(), at: Place::Whole };
-    let file = FileSource { pattern, base: path.parent().unwrap().to_owned(), format, follow: false, max_record_bytes: 1 << 20 };
-    let source = super::source(&SourceConnector::File(file), table, timestamp).unwrap();
+    let file = FileSource {
+        pattern,
+        base: path.parent().unwrap().to_owned(),
+        format,
+        follow: false,
+        max_record_bytes: 1 << 20,
+        on_replaced: OnReplaced::Fail,
+        on_gone: OnGone::Fail,
+    };
+    let spec = Source {
+        uid: At { value: "in".to_owned(), at: Place::Whole },
+        connector: SourceConnector::File(file),
+        max_rate: None,
+        timestamp: None,
+        watermark: Watermark::default(),
+        on_invalid: None,
+        max_invalid: None,
+    };
+    let source = super::source(&spec, table, timestamp).unwrap();
     let mut rows = SourceRows::default();
     let mut reader = source.open(&Split::new(&[], path.to_str().unwrap())).unwrap();
     assert_eq!(reader.poll(Limit { rows: usize::MAX, bytes: usize::MAX }, &mut rows).unwrap(), Polled::End);

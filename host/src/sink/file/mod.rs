@@ -17,6 +17,7 @@ use tidemill_core::{Error, Kind, Result};
 
 use self::commit::Attempt;
 pub use self::memory::Owner;
+pub use self::name::part_names;
 use self::writer::PartWriter;
 use crate::disk::kind_of;
 

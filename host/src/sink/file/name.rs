@@ -3,6 +3,26 @@
 
 use tidemill_core::sink::WriterTask;
 
+use crate::source::file::{Name, Piece};
+
+/// The kinds of names that files have in a sink's folder, for the check that no source of the job reads them.
+#[must_use]
+pub fn part_names(extension: &str) -> Vec<Name> {
+    let name = |begin: &str, numbers: &[Piece], end: &str| -> Name {
+        let numbers =
+            numbers.iter().enumerate().flat_map(|(index, number)| (index > 0).then_some(Piece::Char('-')).into_iter().chain([*number]));
+        begin.chars().map(Piece::Char).chain(numbers).chain(end.chars().map(Piece::Char)).collect()
+    };
+    let end = format!(".{extension}");
+    let [digits, hexadecimal] = [Piece::Digits, Piece::Hexadecimal];
+    vec![
+        name("part-", &[digits; 2], &end),
+        name("part-", &[digits; 3], &end),
+        name(".part-", &[digits, digits, digits, hexadecimal, hexadecimal], &end),
+        name(".tidemill-lock", &[], ""),
+    ]
+}
+
 /// The name of a writer's part number `sequence` while it is not committed.
 pub(super) fn hidden(job: u64, task: WriterTask, sequence: u64, extension: &str) -> String {
     format!(".part-{}-{sequence}-{}-{:x}-{job:x}.{extension}", task.incarnation, task.subtask, task.attempt)

@@ -8,8 +8,9 @@ use tidemill_core::schema::FieldPath;
 use tidemill_core::source::{InvalidRow, Limit, Polled, SourceRows, SplitReader};
 use tidemill_core::{Error, Result};
 
-use super::window::Window;
-use super::{FileSourceConfig, RowDecode, TooLong, decode_into};
+use super::mark::Mark;
+use super::window::{Filled, Window};
+use super::{FileSourceConfig, Place, RowDecode, TooLong, decode_into};
 use crate::codec::csv::{Parsed, RowParser, quotes_do_not_match};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -24,23 +25,35 @@ pub(super) struct CsvReader {
     /// The length of the row that the parser has.
     parsed: usize,
     header: Header,
+    /// The number of the line at the window's position, counted from 1, if it is known.
+    line: Option<u64>,
     /// The line that is being skipped because it is too long.
     skipped: Option<TooLong>,
+    /// What to remember of the begin of that line.
+    skipped_mark: Mark,
     /// Why the line in which the row begins is invalid, until its end is read.
     broken: Option<&'static str>,
 }
 
 enum Header {
     /// Not read yet; then reading goes on at this position.
-    Before(u64),
+    Before(Resume),
     /// Read, with this number of columns.
     Columns(usize),
 }
 
+/// Where reading goes on behind the header.
+#[derive(Clone, Default)]
+struct Resume {
+    position: u64,
+    line: Option<u64>,
+    mark: Option<String>,
+}
+
 impl CsvReader {
-    /// A reader that goes on at the window's position; the header is read first in any case.
-    pub(super) fn open(mut window: Window, config: &FileSourceConfig, decoder: Box<dyn RowDecode>) -> Result<Self> {
-        let position = window.position();
+    /// A reader that goes on at the window's position, of which the mark is remembered; the header is read first in any case.
+    pub(super) fn open(mut window: Window, config: &FileSourceConfig, decoder: Box<dyn RowDecode>, mark: Option<String>) -> Result<Self> {
+        let resume = Resume { position: window.position(), line: window.line(), mark };
         window.seek(0)?;
         let mut reader = Self {
             window,
@@ -49,8 +62,10 @@ impl CsvReader {
             timestamp: config.timestamp.clone(),
             parser: RowParser::default(),
             parsed: 0,
-            header: Header::Before(position),
+            header: Header::Before(resume),
+            line: Some(1),
             skipped: None,
+            skipped_mark: Mark::default(),
             broken: None,
         };
         reader.columns()?;
@@ -61,9 +76,28 @@ impl CsvReader {
     /// Closes the file if too many are open. A row that was parsed in part is parsed again.
     fn rest(&mut self, pending: bool) {
         if self.window.rest(pending) {
-            self.parser.reset();
-            self.broken = None;
+            self.forget_row();
         }
+    }
+
+    /// Forgets what was parsed of a row.
+    fn forget_row(&mut self) {
+        self.parser.reset();
+        self.broken = None;
+    }
+
+    /// Begins again with a file that was overwritten, which the window has gone back to the begin of.
+    fn begin_again(&mut self) {
+        self.forget_row();
+        (self.header, self.line, self.skipped) = (Header::Before(Resume::default()), Some(1), None);
+    }
+
+    /// Moves forward, and counts the lines.
+    fn consume(&mut self, count: usize) {
+        if let Some(line) = &mut self.line {
+            *line += memchr::memchr_iter(b'\n', self.window.bytes().get(..count).unwrap_or(&[])).count() as u64;
+        }
+        self.window.consume(count);
     }
 
     fn read(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
@@ -96,10 +130,9 @@ impl CsvReader {
 
     /// The number of columns; none while the header is not in the file.
     fn columns(&mut self) -> Result<Option<usize>> {
-        let resume = match self.header {
-            Header::Columns(count) => return Ok(Some(count)),
-            Header::Before(position) => position,
-        };
+        if let Header::Columns(count) = self.header {
+            return Ok(Some(count));
+        }
         while !self.parse(false) {
             if let Some(reason) = self.broken {
                 return Err(self.bad_header(reason));
@@ -107,23 +140,26 @@ impl CsvReader {
             if self.window.bytes().len() > self.max_record_bytes {
                 return Err(self.bad_header("it has no end: is a quote left open?"));
             }
-            if !self.window.fill()? {
-                if self.window.follow() {
-                    return Ok(None);
-                }
-                if !self.parse(true) {
+            match self.window.fill()? {
+                Filled::More => {}
+                Filled::Again => self.begin_again(),
+                Filled::Nothing if self.window.follow() => return Ok(None),
+                Filled::Nothing if !self.parse(true) => {
                     return self.broken.map_or(Ok(None), |reason| Err(self.bad_header(reason)));
                 }
-                break;
+                Filled::Nothing => break,
             }
         }
         let columns = self.parser.row().len();
         self.decoder.set_header(self.parser.row()).map_err(|reason| self.bad_header(&reason))?;
         self.finish_row();
-        if resume > self.window.position() {
-            self.window.seek(resume)?;
+        let header = std::mem::replace(&mut self.header, Header::Columns(columns));
+        if let Header::Before(resume) = header
+            && resume.position > self.window.position()
+        {
+            self.window.seek(resume.position)?;
+            self.line = resume.line;
         }
-        self.header = Header::Columns(columns);
         Ok(Some(columns))
     }
 
@@ -157,19 +193,19 @@ impl CsvReader {
                 return false;
             }
             if self.window.bytes().starts_with(BYTE_ORDER_MARK) {
-                self.window.consume(BYTE_ORDER_MARK.len());
+                self.consume(BYTE_ORDER_MARK.len());
             }
         }
         if !matches!(self.header, Header::Columns(_)) || !self.decoder.blank_rows() {
             let ends = self.window.bytes().iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-            self.window.consume(ends);
+            self.consume(ends);
         }
         true
     }
 
     /// Moves behind the parsed row.
     fn finish_row(&mut self) {
-        self.window.consume(self.parsed);
+        self.consume(self.parsed);
         self.parser.reset();
     }
 
@@ -185,7 +221,7 @@ impl CsvReader {
             self.broken = Some(reason);
             return;
         }
-        decode_into(rows, self.window.position(), raw, self.timestamp.as_ref(), |out| {
+        decode_into(rows, Place::new(self.line, self.window.position()), raw, self.timestamp.as_ref(), |out| {
             if row.len() != columns {
                 return Err(format!("the row has {} fields, the header has {columns}", row.len()));
             }
@@ -211,10 +247,14 @@ impl CsvReader {
         match memchr(b'\n', bytes) {
             Some(end) if end < self.longest() => {
                 let raw = without_line_end(bytes.get(..end).unwrap_or(&[]));
+                let position = Place::new(self.line, position).position();
                 rows.invalid.push(InvalidRow { position, reason: reason.to_owned(), raw: raw.to_vec() });
-                self.window.consume(end + 1);
+                self.consume(end + 1);
             }
-            _ => self.skipped = Some(TooLong::new(position, bytes, self.max_record_bytes)),
+            _ => {
+                self.skipped_mark = self.window.mark(self.line);
+                self.skipped = Some(TooLong::new(position, self.line, bytes, self.max_record_bytes));
+            }
         }
     }
 
@@ -226,7 +266,8 @@ impl CsvReader {
             if !last {
                 return false;
             }
-            rows.invalid.push(InvalidRow { position: self.window.position(), reason: reason.to_owned(), raw: bytes.to_vec() });
+            let position = Place::new(self.line, self.window.position()).position();
+            rows.invalid.push(InvalidRow { position, reason: reason.to_owned(), raw: bytes.to_vec() });
             self.window.consume(bytes.len());
         } else {
             self.give_up(reason, rows);
@@ -244,7 +285,7 @@ impl CsvReader {
         };
         self.window.consume(end);
         rows.invalid.extend(self.skipped.take().map(|line| line.end(self.window.position())));
-        self.window.consume(1);
+        self.consume(1);
         true
     }
 
@@ -254,8 +295,14 @@ impl CsvReader {
             self.give_up_too_long(rows);
             return Ok(ControlFlow::Continue(()));
         }
-        if self.window.fill()? {
-            return Ok(ControlFlow::Continue(()));
+        match self.window.fill()? {
+            Filled::More => return Ok(ControlFlow::Continue(())),
+            // The header is read again at the next turn.
+            Filled::Again => {
+                self.begin_again();
+                return Ok(ControlFlow::Break(Polled::More));
+            }
+            Filled::Nothing => {}
         }
         if self.window.follow() {
             return Ok(ControlFlow::Break(Polled::Pending));
@@ -283,9 +330,18 @@ impl SplitReader for CsvReader {
 
     fn position(&self) -> u64 {
         match (&self.header, &self.skipped) {
-            (Header::Before(position), _) => *position,
+            (Header::Before(resume), _) => resume.position,
             (_, Some(line)) => line.position(),
             _ => self.window.position(),
+        }
+    }
+
+    fn mark(&self) -> Option<String> {
+        let now = self.window.mark(self.line);
+        match (&self.header, &self.skipped) {
+            (Header::Before(resume), _) if resume.position > 0 => resume.mark.clone(),
+            (_, Some(_)) => Some(Mark { known: now.known, ..self.skipped_mark }.to_text()),
+            _ => Some(now.to_text()),
         }
     }
 }

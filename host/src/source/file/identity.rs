@@ -2,13 +2,16 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
-use xxhash_rust::xxh3::xxh3_64;
+use super::mark::{Print, read_exact};
 
 /// How many bytes at a file's begin are remembered.
 const HEAD: usize = 1024;
+
+/// A file, for as long as the process lives: its inode, and when it was made.
+pub(super) type Key = (u64, u64);
 
 /// A file as it was when it was found. It is stored with the split, so it holds no device number: those change when a machine restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,26 +28,47 @@ pub(super) struct Identity {
 impl Identity {
     pub(super) fn of(file: &File, metadata: &Metadata) -> io::Result<Self> {
         let length = metadata.len().min(HEAD as u64);
-        Ok(Self { inode: metadata.ino(), born: born(metadata), length, head: head(file, length)?.unwrap_or_default() })
+        let mut bytes = [0; HEAD];
+        let bytes = bytes.get_mut(..usize::try_from(length).unwrap_or(HEAD)).unwrap_or(&mut []);
+        let head = if read_exact(file, bytes, 0)? { xxhash_rust::xxh3::xxh3_64(bytes) } else { 0 };
+        Ok(Self { inode: metadata.ino(), born: born(metadata), length, head })
     }
 
-    /// Whether a file of this metadata is certainly the one that this was taken of.
-    pub(super) fn is_entry(&self, metadata: &Metadata) -> bool {
-        self.born > 0 && self.inode == metadata.ino() && self.born == born(metadata)
+    /// Whether a file of this metadata is certainly the one that this was taken of. `named`: it has the name of that one. A file system that
+    /// does not say when a file was made may give an inode to another file; under the same name that is taken for the same file, with
+    /// other content.
+    pub(super) fn is_entry(&self, metadata: &Metadata, named: bool) -> bool {
+        self.key() == key(metadata) && (self.born > 0 || named)
     }
 
     /// Whether the file, perhaps under another name and longer by now, is the one that this was taken of. A copy is not.
-    pub(super) fn is_same(&self, now: &Self, file: &File) -> io::Result<bool> {
-        if self.inode != now.inode || self.born != now.born {
-            return Ok(false);
-        }
+    pub(super) fn is_same(&self, metadata: &Metadata, file: &File) -> io::Result<bool> {
         // Without its birth only the content tells a file from an older one that had its inode.
-        if self.born > 0 || self.length == 0 { Ok(true) } else { self.has_same_head(file) }
+        Ok(self.key() == key(metadata) && (self.born > 0 || self.length == 0 || self.has_same_head(file)?))
     }
 
     /// Whether the file begins as this one did: then it is that file or a copy, as far as one can tell.
     pub(super) fn has_same_head(&self, file: &File) -> io::Result<bool> {
-        Ok(self.length > 0 && head(file, self.length)? == Some(self.head))
+        Ok(self.length > 0 && self.head().is_at(0, file)?)
+    }
+
+    /// The first bytes, as far as they were there.
+    pub(super) fn head(&self) -> Print {
+        Print::stored(self.length, self.head)
+    }
+
+    /// Whether the file had so many bytes that its begin alone tells it from other files of its kind.
+    pub(super) fn has_whole_head(&self) -> bool {
+        self.length == HEAD as u64
+    }
+
+    /// Whether the file was empty.
+    pub(super) fn was_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    pub(super) fn key(&self) -> Key {
+        (self.inode, self.born)
     }
 
     /// As a split stores it.
@@ -57,23 +81,14 @@ impl Identity {
         let [inode, born, length, head] = numbers[..] else { return None };
         Some(Self { inode, born, length: length.min(HEAD as u64), head })
     }
+}
 
-    pub(super) fn inode(&self) -> u64 {
-        self.inode
-    }
+/// What tells a file of this metadata from others.
+pub(super) fn key(metadata: &Metadata) -> Key {
+    (metadata.ino(), born(metadata))
 }
 
 fn born(metadata: &Metadata) -> u64 {
     let age = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     age.map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(0))
-}
-
-/// The checksum of the first bytes; none if there are fewer.
-fn head(file: &File, length: u64) -> io::Result<Option<u64>> {
-    let mut bytes = [0; HEAD];
-    let Some(bytes) = usize::try_from(length).ok().and_then(|length| bytes.get_mut(..length)) else { return Ok(None) };
-    match file.read_exact_at(bytes, 0) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        result => result.map(|()| Some(xxh3_64(bytes))),
-    }
 }

@@ -5,8 +5,9 @@ use tidemill_core::Result;
 use tidemill_core::schema::FieldPath;
 use tidemill_core::source::{Limit, Polled, SourceRows, SplitReader};
 
-use super::window::Window;
-use super::{FileSourceConfig, LineDecode, TooLong, decode_into};
+use super::mark::Mark;
+use super::window::{Filled, Window};
+use super::{FileSourceConfig, LineDecode, Place, TooLong, decode_into};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -19,10 +20,14 @@ pub(super) struct LineReader {
     max_record_bytes: usize,
     decoder: Box<dyn LineDecode>,
     timestamp: Option<FieldPath>,
+    /// The number of the line at the position, counted from 1, if it is known.
+    line: Option<u64>,
     /// How many bytes of the window are known to have no line end.
     searched: usize,
     /// The line that is being skipped because it is too long.
     skipped: Option<TooLong>,
+    /// What to remember of the begin of that line.
+    skipped_mark: Mark,
 }
 
 impl LineReader {
@@ -30,7 +35,8 @@ impl LineReader {
     pub(super) fn open(mut window: Window, config: &FileSourceConfig, decoder: Box<dyn LineDecode>) -> Self {
         window.rest(false);
         let (max_record_bytes, timestamp) = (config.max_record_bytes, config.timestamp.clone());
-        Self { window, max_record_bytes, decoder, timestamp, searched: 0, skipped: None }
+        let line = window.line();
+        Self { window, max_record_bytes, decoder, timestamp, line, searched: 0, skipped: None, skipped_mark: Mark::default() }
     }
 
     fn read(&mut self, limit: Limit, rows: &mut SourceRows) -> Result<Polled> {
@@ -59,12 +65,13 @@ impl LineReader {
             let raw = self.window.bytes().get(..length).unwrap_or(&[]);
             let line = text(raw, begin);
             if line.len() > self.max_record_bytes {
-                rows.invalid.push(TooLong::new(begin, raw, self.max_record_bytes).end(begin + length as u64));
+                rows.invalid.push(TooLong::new(begin, self.line, raw, self.max_record_bytes).end(begin + length as u64));
             } else if !blank(line) {
-                decode_into(rows, begin, line, self.timestamp.as_ref(), |out| self.decoder.decode(line, out));
+                decode_into(rows, Place::new(self.line, begin), line, self.timestamp.as_ref(), |out| self.decoder.decode(line, out));
             }
         }
         self.window.consume(length + 1);
+        self.line = self.line.map(|line| line + 1);
         self.searched = 0;
     }
 
@@ -73,13 +80,21 @@ impl LineReader {
         let length = self.window.bytes().len();
         self.searched = length;
         if length > self.max_record_bytes + MARKS || self.skipped.is_some() {
-            let line = || TooLong::new(self.window.position(), self.window.bytes(), self.max_record_bytes);
-            self.skipped.get_or_insert_with(line);
+            if self.skipped.is_none() {
+                self.skipped_mark = self.window.mark(self.line);
+                let (position, bytes) = (self.window.position(), self.window.bytes());
+                self.skipped = Some(TooLong::new(position, self.line, bytes, self.max_record_bytes));
+            }
             self.window.consume(length);
             self.searched = 0;
         }
-        if self.window.fill()? {
-            return Ok(None);
+        match self.window.fill()? {
+            Filled::More => return Ok(None),
+            Filled::Again => {
+                (self.line, self.searched, self.skipped) = (Some(1), 0, None);
+                return Ok(None);
+            }
+            Filled::Nothing => {}
         }
         if self.window.follow() {
             return Ok(Some(Polled::Pending));
@@ -103,6 +118,12 @@ impl SplitReader for LineReader {
 
     fn position(&self) -> u64 {
         self.skipped.as_ref().map_or_else(|| self.window.position(), TooLong::position)
+    }
+
+    fn mark(&self) -> Option<String> {
+        let now = self.window.mark(self.line);
+        let mark = if self.skipped.is_some() { Mark { known: now.known, ..self.skipped_mark } } else { now };
+        Some(mark.to_text())
     }
 }
 

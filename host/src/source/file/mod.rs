@@ -1,32 +1,44 @@
 //! Files as splits: each file that a pattern matches is read from a byte offset on, record by record.
 //!
 //! - A file is a file whatever its names: one with several, through links, is read once, under the first; one that is renamed keeps its
-//!   place. It is told from others by its inode and the time when it was made.
-//! - Files may only grow. One that is shorter than what was read of it, or another file in its place, stops the job. A copy with the same
-//!   beginning may take a file's place between runs, unless files are followed.
-//! - A followed file may be rotated: once another file has its name, what is left of it is read, under its new name if the pattern matches
-//!   that, else to the end that it has then; the new file is a new split. A copy that is cut to nothing instead cannot be told from lost data.
-//! - Any number of files may match; all but a few dozen are closed while they are not read.
+//!   place. It is told from others by its inode and the time when it was made. A copy may take its place between runs; of followed files,
+//!   which are rotated, only if it begins with the same kilobyte.
+//! - Files may only grow. The first bytes of a file, and those before the position, are compared with what was read whenever there is more,
+//!   whenever its metadata have changed, and at every start. A file that has other content is an error, or is read from
+//!   the begin ([`OnReplaced`]).
+//! - A file is gone once no path that matches leads to it: it was removed, rotated away, or another has its name. While it is open its rest is
+//!   read; then its split ends, with a warning. If something of it could not be read that is an error, unless such rests are given
+//!   up ([`OnGone`]). Another file of its name is a new split. A followed file that comes back is read on from where its split ended.
+//! - Any number of files may match; many are closed while they are not read, without any other difference.
 
 mod csv;
 mod discover;
+mod feeds;
 mod handles;
 mod identity;
-mod line;
 mod lines;
+mod mark;
+mod notices;
+mod shared;
 mod splits;
+mod walk;
 mod window;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidemill_core::Result;
 use tidemill_core::schema::FieldPath;
 use tidemill_core::source::{InvalidRow, Source, SourceRows, Split, SplitReader};
-use tidemill_core::{Error, Result};
 
 use self::csv::CsvReader;
+pub use self::discover::{Survey, survey};
+pub use self::feeds::{Name, Piece, could_read};
 use self::handles::Handles;
 use self::lines::LineReader;
+use self::notices::shown;
+use self::shared::Shared;
 use self::window::Window;
 use crate::codec::Row;
 
@@ -36,9 +48,34 @@ pub const DEFAULT_MAX_RECORD_BYTES: usize = 16 << 20;
 /// How much of a record that is too long is kept for people to look at.
 const RAW_BYTES: usize = 64 << 10;
 
+/// How long a followed file that lost its name is still read before its split ends: who rotates a file renames it before its writer knows.
+pub const GONE_AFTER: Duration = Duration::from_secs(1);
+
+/// What follows when a file has other content than what was read of it, or less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnReplaced {
+    /// The job stops.
+    #[default]
+    Fail,
+    /// The new content is read from the begin; what was not read of the old is lost.
+    BeginAgain,
+}
+
+/// What follows when a file is gone that was not read to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnGone {
+    /// The job stops.
+    #[default]
+    Fail,
+    /// What was not read is given up.
+    Skip,
+}
+
 /// Where to read and how.
 #[derive(Clone, Debug)]
 pub struct FileSourceConfig {
+    /// The source's uid, for messages.
+    pub uid: String,
     /// A path or a glob pattern, absolute. Names that start with a dot are matched only by patterns that spell the dot.
     pub pattern: String,
     /// The folder that the names of splits start from, for files below it.
@@ -49,6 +86,12 @@ pub struct FileSourceConfig {
     pub max_record_bytes: usize,
     /// Where a record's event time is; a record without one is invalid. `None`: records have none.
     pub timestamp: Option<FieldPath>,
+    /// What follows when a file was overwritten or cut.
+    pub on_replaced: OnReplaced,
+    /// What follows when a file is gone that was not read to its end.
+    pub on_gone: OnGone,
+    /// How long a followed file that lost its name is still read: see [`GONE_AFTER`].
+    pub gone_after: Duration,
 }
 
 /// Turns one line into a record of the consumer's input type.
@@ -89,8 +132,7 @@ pub enum FileFormat {
 
 /// Files that match a pattern. A split's name is the file's path, its position a byte offset.
 pub struct FileSource {
-    config: Arc<FileSourceConfig>,
-    handles: Handles,
+    shared: Arc<Shared>,
     format: FileFormat,
 }
 
@@ -98,33 +140,72 @@ impl FileSource {
     /// A source that reads what matches the configured pattern.
     #[must_use]
     pub fn new(config: FileSourceConfig, format: FileFormat) -> Self {
-        Self { config: Arc::new(config), handles: Handles::default(), format }
+        Self { shared: Arc::new(Shared::new(config, Handles::of_process())), format }
     }
 }
 
 impl Source for FileSource {
+    fn resume(&self, known: &mut [Split]) -> Result<()> {
+        splits::resume(&self.shared, known)
+    }
+
     fn discover(&self, known: &mut Vec<Split>) -> Result<()> {
-        splits::discover(&self.config, known)
+        splits::discover(&self.shared, known)
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
-        let window = Window::open(&self.config, &self.handles, split)?;
+        let window = Window::open(&self.shared, split)?;
         Ok(match &self.format {
-            FileFormat::Lines(decoder) => Box::new(LineReader::open(window, &self.config, decoder())),
-            FileFormat::Csv(decoder) => Box::new(CsvReader::open(window, &self.config, decoder())?),
+            FileFormat::Lines(decoder) => Box::new(LineReader::open(window, &self.shared.config, decoder())),
+            FileFormat::Csv(decoder) => Box::new(CsvReader::open(window, &self.shared.config, decoder(), split.mark.clone())?),
         })
     }
 
+    fn place(&self, split: &str, position: u64) -> String {
+        Place::of(position).in_file(split)
+    }
+
     fn bounded(&self) -> bool {
-        !self.config.follow
+        !self.shared.config.follow
+    }
+}
+
+/// Where a record is, for people: a line, or a byte where the lines before it are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Line(u64),
+    Byte(u64),
+}
+
+impl Place {
+    /// The bit of a position that tells lines from bytes: no file is that long.
+    const LINE: u64 = 1 << 63;
+
+    /// The line, if it is known, else the byte.
+    #[inline]
+    fn new(line: Option<u64>, byte: u64) -> Self {
+        line.map_or(Self::Byte(byte), Self::Line)
     }
 
-    fn unit(&self) -> &'static str {
-        "byte"
+    /// As a record's position.
+    #[inline]
+    fn position(self) -> u64 {
+        match self {
+            Self::Line(line) => line | Self::LINE,
+            Self::Byte(byte) => byte & !Self::LINE,
+        }
     }
 
-    fn line_of(&self, split: &Split, position: u64) -> Option<u64> {
-        line::number(&self.config.base.join(&split.name), position)
+    /// The reverse of [`position`](Self::position).
+    fn of(position: u64) -> Self {
+        if position & Self::LINE == 0 { Self::Byte(position) } else { Self::Line(position & !Self::LINE) }
+    }
+
+    fn in_file(self, name: &str) -> String {
+        match self {
+            Self::Line(line) => format!("{} line {line}", shown(name)),
+            Self::Byte(byte) => format!("{} byte {byte}", shown(name)),
+        }
     }
 }
 
@@ -132,7 +213,7 @@ impl Source for FileSource {
 #[inline]
 fn decode_into(
     rows: &mut SourceRows,
-    position: u64,
+    place: Place,
     raw: &[u8],
     timestamp: Option<&FieldPath>,
     decode: impl FnOnce(&mut Vec<u8>) -> Result<(), String>,
@@ -147,14 +228,14 @@ fn decode_into(
     match decoded {
         Ok(time) => {
             rows.payload.finish();
-            rows.position.push(position);
+            rows.position.push(place.position());
             if timestamp.is_some() {
                 rows.time.push(time);
             }
         }
         Err(reason) => {
             rows.payload.abandon();
-            rows.invalid.push(InvalidRow { position, raw: raw.to_vec(), reason });
+            rows.invalid.push(InvalidRow { position: place.position(), raw: raw.to_vec(), reason });
         }
     }
 }
@@ -162,6 +243,7 @@ fn decode_into(
 /// A record that is too long to be buffered, and is skipped.
 struct TooLong {
     position: u64,
+    line: Option<u64>,
     limit: usize,
     /// Its first bytes, for people to look at.
     raw: Vec<u8>,
@@ -169,10 +251,10 @@ struct TooLong {
 
 impl TooLong {
     /// A record at `position` that begins with `bytes`, which are more than `limit`.
-    fn new(position: u64, bytes: &[u8], limit: usize) -> Self {
+    fn new(position: u64, line: Option<u64>, bytes: &[u8], limit: usize) -> Self {
         // Not more than the limit, so that it does not hang on how much was read when the record became too long.
         let kept = bytes.len().min(limit).min(RAW_BYTES);
-        Self { position, limit, raw: bytes.get(..kept).unwrap_or(bytes).to_vec() }
+        Self { position, line, limit, raw: bytes.get(..kept).unwrap_or(bytes).to_vec() }
     }
 
     /// Where it begins.
@@ -182,22 +264,14 @@ impl TooLong {
 
     /// The record as invalid, once its end is known.
     fn end(self, end: u64) -> InvalidRow {
-        let Self { position, limit, raw } = self;
+        let Self { position, line, limit, raw } = self;
         let reason = format!(
             "the record has {} bytes, more than max_record_bytes, {limit} (raw holds only the first {} bytes)",
             end - position,
             raw.len()
         );
-        InvalidRow { position, raw, reason }
+        InvalidRow { position: Place::new(line, position).position(), raw, reason }
     }
-}
-
-/// An error about a file that is not what was read before; trying again would not help.
-fn changed(path: &Path, what: &str) -> Error {
-    Error::corrupt(format!(
-        "the file `{}` {what}: files may only grow while a job reads them; put the file back as it was, or start again with --fresh",
-        path.display()
-    ))
 }
 
 #[cfg(test)]

@@ -7,9 +7,13 @@ use tempfile::TempDir;
 use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReader};
 use tidemill_core::{Error, Kind};
 
-use super::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
+use super::handles::Handles;
+use super::shared::Shared;
+use super::{FileFormat, FileSource, FileSourceConfig, LineDecode, OnGone, OnReplaced, Place, RowDecode};
 use crate::codec::Row;
 
+mod gone;
+mod overwritten;
 mod splits;
 
 /// Takes any line that is UTF-8 without NUL and does not begin with `!`.
@@ -50,6 +54,31 @@ impl RowDecode for PlainRows {
 
 const ALL: Limit = Limit { rows: usize::MAX, bytes: usize::MAX };
 
+/// How to read what matches a pattern in a folder: split names are relative to it, and no time is given to files that are gone.
+fn config(dir: &std::path::Path, pattern: &str, follow: bool) -> FileSourceConfig {
+    FileSourceConfig {
+        uid: "in".to_owned(),
+        pattern: dir.join(pattern).to_str().unwrap().to_owned(),
+        base: dir.to_owned(),
+        follow,
+        max_record_bytes: 1 << 20,
+        timestamp: None,
+        on_replaced: OnReplaced::Fail,
+        on_gone: OnGone::Fail,
+        gone_after: std::time::Duration::ZERO,
+    }
+}
+
+/// A source of which so many files stay open.
+fn source(config: FileSourceConfig, csv: bool, open: usize) -> FileSource {
+    let format = if csv {
+        FileFormat::Csv(Arc::new(|| Box::new(PlainRows) as Box<dyn RowDecode>))
+    } else {
+        FileFormat::Lines(Arc::new(|| Box::new(PlainLines) as Box<dyn LineDecode>))
+    };
+    FileSource { shared: Arc::new(Shared::new(config, Handles::new(open))), format }
+}
+
 struct Fixture {
     _root: TempDir,
     path: PathBuf,
@@ -61,14 +90,8 @@ impl Fixture {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("input");
         fs::write(&path, content).unwrap();
-        let format = if csv {
-            FileFormat::Csv(Arc::new(|| Box::new(PlainRows) as Box<dyn RowDecode>))
-        } else {
-            FileFormat::Lines(Arc::new(|| Box::new(PlainLines) as Box<dyn LineDecode>))
-        };
-        let pattern = path.to_str().unwrap().to_owned();
-        let config = FileSourceConfig { pattern, base: root.path().to_owned(), follow, max_record_bytes, timestamp: None };
-        Self { _root: root, path, source: FileSource::new(config, format) }
+        let config = FileSourceConfig { max_record_bytes, ..config(root.path(), "input", follow) };
+        Self { path, source: source(config, csv, 64), _root: root }
     }
 
     fn lines(content: impl AsRef<[u8]>) -> Self {
@@ -87,7 +110,7 @@ impl Fixture {
         OpenOptions::new().append(true).open(&self.path).unwrap().write_all(bytes).unwrap();
     }
 
-    /// All records as text, invalid ones as `position!raw (reason)`, by position.
+    /// All records as text with their lines, invalid ones as `line!raw (reason)`, by line.
     fn read(&self) -> Vec<String> {
         let mut rows = SourceRows::default();
         assert_eq!(self.open(0).unwrap().poll(ALL, &mut rows).unwrap(), Polled::End);
@@ -95,11 +118,16 @@ impl Fixture {
     }
 }
 
+/// Records by place, those of which only the byte is known as `@byte`.
 fn texts(rows: &SourceRows) -> Vec<(u64, String)> {
+    let place = |position: u64| match Place::of(position) {
+        Place::Line(line) => line.to_string(),
+        Place::Byte(byte) => format!("@{byte}"),
+    };
     let valid = rows.position.iter().zip(rows.payload.view().iter());
-    let mut all = valid.map(|(at, text)| (*at, format!("{at}:{}", String::from_utf8_lossy(text)))).collect::<Vec<_>>();
+    let mut all = valid.map(|(at, text)| (*at, format!("{}:{}", place(*at), String::from_utf8_lossy(text)))).collect::<Vec<_>>();
     let invalid = |row: &tidemill_core::source::InvalidRow| {
-        (row.position, format!("{}!{} ({})", row.position, String::from_utf8_lossy(&row.raw), row.reason))
+        (row.position, format!("{}!{} ({})", place(row.position), String::from_utf8_lossy(&row.raw), row.reason))
     };
     all.extend(rows.invalid.iter().map(invalid));
     all.sort();
@@ -109,12 +137,12 @@ fn texts(rows: &SourceRows) -> Vec<(u64, String)> {
 #[test]
 fn lines_in_every_shape() {
     assert_eq!(Fixture::lines("").read(), [""; 0]);
-    assert_eq!(Fixture::lines("a\nbc\n").read(), ["0:a", "2:bc"]);
-    assert_eq!(Fixture::lines("a\r\nhalf").read(), ["0:a", "3:half"]);
-    assert_eq!(Fixture::lines("\n \t\r\n\r\n\na\n\n").read(), ["8:a"]);
-    assert_eq!(Fixture::lines("\u{feff}a\n\u{feff}b\n").read(), ["0:a", "5:\u{feff}b"]);
-    assert_eq!(Fixture::lines(b"a\n\xff\xfe\nb\0c\nd\n").read(), ["0:a", "2!\u{fffd}\u{fffd} (not UTF-8)", "5!b\0c (NUL)", "9:d"]);
-    assert_eq!(Fixture::lines("!a\nb").read(), ["0!!a (not wanted)", "3:b"]);
+    assert_eq!(Fixture::lines("a\nbc\n").read(), ["1:a", "2:bc"]);
+    assert_eq!(Fixture::lines("a\r\nhalf").read(), ["1:a", "2:half"]);
+    assert_eq!(Fixture::lines("\n \t\r\n\r\n\na\n\n").read(), ["5:a"]);
+    assert_eq!(Fixture::lines("\u{feff}a\n\u{feff}b\n").read(), ["1:a", "2:\u{feff}b"]);
+    assert_eq!(Fixture::lines(b"a\n\xff\xfe\nb\0c\nd\n").read(), ["1:a", "2!\u{fffd}\u{fffd} (not UTF-8)", "3!b\0c (NUL)", "4:d"]);
+    assert_eq!(Fixture::lines("!a\nb").read(), ["1!!a (not wanted)", "2:b"]);
 }
 
 #[test]
@@ -122,36 +150,36 @@ fn rows_in_every_shape() {
     assert_eq!(Fixture::csv("").read(), [""; 0]);
     assert_eq!(Fixture::csv("id,b\n").read(), [""; 0]);
     assert_eq!(Fixture::csv("id,b").read(), [""; 0]);
-    assert_eq!(Fixture::csv("id,b\n1,x\n2,y").read(), ["5:1|x", "9:2|y"]);
-    assert_eq!(Fixture::csv("\u{feff}id,b\r\n1,x\r\n\r\n2,\r\n").read(), ["9:1|x", "16:2|"]);
-    assert_eq!(Fixture::csv("id,b\n\"1\n\"\"2\",\"x,y\"\n3,z\n").read(), ["5:1\n\"2|x,y", "19:3|z"]);
+    assert_eq!(Fixture::csv("id,b\n1,x\n2,y").read(), ["2:1|x", "3:2|y"]);
+    assert_eq!(Fixture::csv("\u{feff}id,b\r\n1,x\r\n\r\n2,\r\n").read(), ["2:1|x", "4:2|"]);
+    assert_eq!(Fixture::csv("id,b\n\"1\n\"\"2\",\"x,y\"\n3,z\n").read(), ["2:1\n\"2|x,y", "4:3|z"]);
     assert_eq!(
         Fixture::csv("id,b\n1\n2,y,z\n3,ok\n").read(),
-        ["5!1 (the row has 1 fields, the header has 2)", "7!2,y,z (the row has 3 fields, the header has 2)", "13:3|ok"]
+        ["2!1 (the row has 1 fields, the header has 2)", "3!2,y,z (the row has 3 fields, the header has 2)", "4:3|ok"]
     );
     assert_eq!(
         Fixture::csv("id,b\n1,\"x\n2,y\n3,z\n").read(),
-        ["5!1,\"x (a quote that is opened in this line is never closed)", "10:2|y", "14:3|z"]
+        ["2!1,\"x (a quote that is opened in this line is never closed)", "3:2|y", "4:3|z"]
     );
     let stray = "the row that begins in this line spans lines and does not fit the header: is a quote left open?";
     let open = "a quote that is opened in this line is never closed";
     let after = "text follows the quote that closes a field; a quote within quotes is written twice";
     for (rows, expected) in [
         // The quote that was left open in the first line is closed by one that opens a field of another row.
-        ("1,\"x\n2,y\n3,\"4\"\n5,z\n", [format!("5!1,\"x ({after})"), "10:2|y".to_owned(), "14:3|4".to_owned(), "20:5|z".to_owned()]),
-        ("1,\"x\n2,y\n3,\",4\"\n5,z\n", [format!("5!1,\"x ({stray})"), "10:2|y".to_owned(), "14:3|,4".to_owned(), "21:5|z".to_owned()]),
+        ("1,\"x\n2,y\n3,\"4\"\n5,z\n", [format!("2!1,\"x ({after})"), "3:2|y".to_owned(), "4:3|4".to_owned(), "5:5|z".to_owned()]),
+        ("1,\"x\n2,y\n3,\",4\"\n5,z\n", [format!("2!1,\"x ({stray})"), "3:2|y".to_owned(), "4:3|,4".to_owned(), "5:5|z".to_owned()]),
         (
             "1,\"x\n2,y\n3,\"\",4\n5,z\n",
             [
-                format!("5!1,\"x ({open})"),
-                "10:2|y".to_owned(),
-                "14!3,\"\",4 (the row has 3 fields, the header has 2)".to_owned(),
-                "21:5|z".to_owned(),
+                format!("2!1,\"x ({open})"),
+                "3:2|y".to_owned(),
+                "4!3,\"\",4 (the row has 3 fields, the header has 2)".to_owned(),
+                "5:5|z".to_owned(),
             ],
         ),
-        ("1,\"x\n2,y\n3,\"\"\n5,z", [format!("5!1,\"x ({open})"), "10:2|y".to_owned(), "14:3|".to_owned(), "19:5|z".to_owned()]),
-        ("1,x\n2,y\n3,z\n4,\"5\" ", ["5:1|x".to_owned(), "9:2|y".to_owned(), "13:3|z".to_owned(), format!("17!4,\"5\"  ({after})")]),
-        ("1,x\n2,y\n3,z\n4,\"5", ["5:1|x".to_owned(), "9:2|y".to_owned(), "13:3|z".to_owned(), format!("17!4,\"5 ({open})")]),
+        ("1,\"x\n2,y\n3,\"\"\n5,z", [format!("2!1,\"x ({open})"), "3:2|y".to_owned(), "4:3|".to_owned(), "5:5|z".to_owned()]),
+        ("1,x\n2,y\n3,z\n4,\"5\" ", ["2:1|x".to_owned(), "3:2|y".to_owned(), "4:3|z".to_owned(), format!("5!4,\"5\"  ({after})")]),
+        ("1,x\n2,y\n3,z\n4,\"5", ["2:1|x".to_owned(), "3:2|y".to_owned(), "4:3|z".to_owned(), format!("5!4,\"5 ({open})")]),
     ] {
         assert_eq!(Fixture::csv(format!("id,b\n{rows}")).read(), expected, "{rows}");
     }
@@ -172,7 +200,7 @@ fn too_long_records_are_cut_and_nothing_else_is_lost() {
         let content = format!("{head}a{end}{long}{end}b{end}{long}");
         let fixture = Fixture::new(content.as_bytes(), csv, false, 1 << 20);
         let found = fixture.read();
-        let at = head.len() + 1 + end.len();
+        let at = if csv { 3 } else { 2 };
         assert_eq!(found.len(), 4);
         let length = long.len() + end.len() - 1;
         let reason = format!("(the record has {length} bytes, more than max_record_bytes, 1048576 (raw holds only the first 65536 bytes))");
@@ -182,11 +210,11 @@ fn too_long_records_are_cut_and_nothing_else_is_lost() {
     let quoted = format!("id\na\n\"open\nb\n{}\nc\n", "y\n".repeat(100));
     let found = Fixture::new(quoted.as_bytes(), true, false, 1000).read();
     assert_eq!(found.len(), 104);
-    assert!(found[1].starts_with("5!\"open (") && found[1].contains("never closed"), "{}", found[1]);
+    assert!(found[1].starts_with("3!\"open (") && found[1].contains("never closed"), "{}", found[1]);
     let quoted = format!("id\na\n\"open\nb\n{}\nc\n", "y\n".repeat(1 << 20));
     let found = Fixture::new(quoted.as_bytes(), true, false, 64).read();
     assert_eq!(found.len(), 4 + (1 << 20));
-    assert!(found[1].starts_with("5!\"open (the row that begins in this line has more than the limit of 64 bytes"), "{}", found[1]);
+    assert!(found[1].starts_with("3!\"open (the row that begins in this line has more than the limit of 64 bytes"), "{}", found[1]);
 }
 
 #[test]
@@ -194,7 +222,7 @@ fn a_line_just_at_the_limit_is_whole() {
     let limit = 300_000;
     let content = format!("{}\n{}\nend\n", "a".repeat(limit), "b".repeat(limit + 1));
     let found = Fixture::new(content.as_bytes(), false, false, limit).read();
-    assert_eq!((found.len(), found[0].len(), &found[2][..]), (3, 2 + limit, "600003:end"));
+    assert_eq!((found.len(), found[0].len(), &found[2][..]), (3, 2 + limit, "3:end"));
     assert!(found[1].contains("has 300001 bytes"));
 }
 
@@ -228,7 +256,8 @@ fn any_limits_and_any_restart_give_the_same_records() {
                 break;
             }
             if rng.bool() {
-                reader = fixture.open(reader.position()).unwrap();
+                let split = Split { position: reader.position(), mark: reader.mark(), ..Split::new(&[], "input") };
+                reader = fixture.source.open(&split).unwrap();
             }
         }
         assert_eq!(found, texts(&whole), "round {round}");
@@ -249,37 +278,25 @@ fn a_followed_file_waits_for_whole_records() {
         fixture.append(b"i");
         assert_eq!(poll(), [""; 0]);
         fixture.append(b"d\n");
-        assert_eq!(poll(), if csv { vec![] } else { vec!["0:id"] });
+        assert_eq!(poll(), if csv { vec![] } else { vec!["1:id"] });
         fixture.append(b"first");
         assert_eq!(poll(), [""; 0]);
         fixture.append(b"\nsecond\nthi");
-        assert_eq!(poll(), ["3:first", "9:second"]);
+        assert_eq!(poll(), ["2:first", "3:second"]);
         fixture.append(b"rd\n");
-        assert_eq!(poll(), ["16:third"]);
+        assert_eq!(poll(), ["4:third"]);
         assert_eq!(reader.position(), 22);
     }
 }
 
 #[test]
-fn a_file_that_is_not_what_was_read_stops_the_job() {
-    let message = |fixture: &Fixture, position| {
-        let error = fixture.open(position).err().unwrap();
-        assert_eq!(error.kind(), Kind::Corrupt);
-        error.chain()
-    };
-    for fixture in [Fixture::lines("id\nbc\n"), Fixture::csv("id\nbc\n")] {
-        assert!(message(&fixture, 7).contains("has 6 bytes, fewer than the 7 that were already read"), "{}", message(&fixture, 7));
-        assert!(message(&fixture, 4).contains("has no line that begins at byte 4"), "{}", message(&fixture, 4));
-        assert!(fixture.open(6).is_ok());
-        fs::remove_file(&fixture.path).unwrap();
-        let error = fixture.open(0).err().unwrap().chain();
-        assert!(error.starts_with(&format!("cannot open the file `{}`", fixture.path.display())), "{error}");
-    }
-    let fixture = Fixture::new(b"a\nb\nc\n", false, true, 100);
-    let mut reader = fixture.open(0).unwrap();
-    reader.poll(ALL, &mut SourceRows::default()).unwrap();
-    fs::write(&fixture.path, "d\n").unwrap();
-    let error = reader.poll(ALL, &mut SourceRows::default()).unwrap_err();
-    let text = "has 2 bytes, fewer than the 6 that were already read (is it cut while it is written? rotate logs by renaming them)";
-    assert!(error.kind() == Kind::Corrupt && error.chain().contains(text), "{error}");
+fn where_the_lines_before_are_not_known_a_place_is_a_byte() {
+    let fixture = Fixture::lines("a\nb\n!c\n");
+    let mut rows = SourceRows::default();
+    // As a checkpoint of an earlier version has it.
+    fixture.open(2).unwrap().poll(ALL, &mut rows).unwrap();
+    assert_eq!(texts(&rows).into_iter().map(|(_, text)| text).collect::<Vec<_>>(), ["@2:b", "@4!!c (not wanted)"]);
+    let place = |position| fixture.source.place("data/a\nb.jsonl", position);
+    assert_eq!(place(rows.position[0]), "data/a\\nb.jsonl byte 2");
+    assert_eq!(place(Place::Line(7).position()), "data/a\\nb.jsonl line 7");
 }

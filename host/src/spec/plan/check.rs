@@ -5,8 +5,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::path::{Component, Path, PathBuf};
 
 use super::{DEAD_LETTER, Edge, INVALID, MAIN, Node, Part, Plan};
+use crate::sink::file::part_names;
+use crate::source::file::could_read;
 use crate::spec::error::{At, Place, Problem, Problems};
-use crate::spec::job::{JobSpec, OnError, OnInvalid, SinkConnector, Source, Stream};
+use crate::spec::job::{JobSpec, OnError, OnInvalid, SinkConnector, Source, SourceConnector, Stream};
 use crate::spec::nearest::hint;
 
 /// The graph of a spec, as far as it is sound.
@@ -14,6 +16,7 @@ pub(super) fn graph(spec: &JobSpec, problems: &mut Problems) -> Plan {
     let parts = parts(spec);
     check_uids(spec, &parts, problems);
     check_folders(spec, problems);
+    check_feeds(spec, problems);
     // A uid that is missing or wrong was reported; inputs that name it would be reported as well, and that helps nobody.
     let complete = parts.iter().all(|part| !uid(spec, *part).value.is_empty());
     let edges = edges(spec, &parts, complete, problems);
@@ -78,6 +81,26 @@ fn check_folders(spec: &JobSpec, problems: &mut Problems) {
         {
             let message = format!("the sinks `{other}` and `{}` write to the same folder: give each its own", sink.uid.value);
             problems.add(&file.dir.at, message);
+        }
+    }
+}
+
+/// A job must not read what it writes: it would never end, or repeat its output after a restart.
+fn check_feeds(spec: &JobSpec, problems: &mut Problems) {
+    for sink in &spec.sinks {
+        let SinkConnector::File(file) = &sink.connector;
+        let (dir, names) = (&file.dir.value, part_names(file.format.extension()));
+        for source in spec.sources.iter().filter(|_| !dir.as_os_str().is_empty()) {
+            let SourceConnector::File(read) = &source.connector;
+            if could_read(&read.pattern.value, dir, &names) {
+                let (sink, source, at) = (&sink.uid.value, &source.uid.value, read.pattern.at.within(&spec.file));
+                let message = format!(
+                    "the sink `{sink}` writes parts, such as `part-1-0.{}`, that the pattern of the source `{source}` ({at}) matches, so that the \
+                     job would read its own output: give the sink a folder that no source reads",
+                    file.format.extension()
+                );
+                problems.add(&file.dir.at, message);
+            }
         }
     }
 }

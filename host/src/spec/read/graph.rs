@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::source::file::{OnGone, OnReplaced};
 use crate::spec::Text;
 use crate::spec::error::{At, Place, Problems};
 use crate::spec::fields::{self, Fields};
@@ -10,6 +11,9 @@ use crate::spec::tree::Node;
 
 const ON_INVALID: &[(&str, OnInvalid)] = &[("fail", OnInvalid::Fail), ("lane", OnInvalid::Lane)];
 const FORMATS: &[(&str, Format)] = &[("json", Format::Json), ("csv", Format::Csv)];
+
+const ON_REPLACED: &[(&str, OnReplaced)] = &[("fail", OnReplaced::Fail), ("begin_again", OnReplaced::BeginAgain)];
+const ON_GONE: &[(&str, OnGone)] = &[("fail", OnGone::Fail), ("skip", OnGone::Skip)];
 
 /// The longest record, unless the spec says otherwise.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
@@ -49,8 +53,10 @@ fn file_source(node: Option<&Node>, at: &Place, text: &Text<'_>, problems: &mut 
         format: Format::Json,
         follow: false,
         max_record_bytes: MAX_RECORD_BYTES,
+        on_replaced: OnReplaced::default(),
+        on_gone: OnGone::default(),
     };
-    let known = ["path", "format", "follow", "max_record_bytes"];
+    let known = ["path", "format", "follow", "max_record_bytes", "on_replaced", "on_gone"];
     let Some(fields) = node.and_then(|node| Fields::of(node, "`file`", &known, problems)) else { return file };
     if let Some(node) = fields.required("path", "the files to read, such as data/*.jsonl", problems)
         && let Some(pattern) = fields::value(node, "path", |node| absolute_pattern(node, text.base), problems)
@@ -59,6 +65,8 @@ fn file_source(node: Option<&Node>, at: &Place, text: &Text<'_>, problems: &mut 
     }
     file.format = format(&fields, problems);
     fields.update("follow", &mut file.follow, fields::boolean, problems);
+    fields.update("on_replaced", &mut file.on_replaced, fields::choice(ON_REPLACED), problems);
+    fields.update("on_gone", &mut file.on_gone, fields::choice(ON_GONE), problems);
     fields.update("max_record_bytes", &mut file.max_record_bytes, fields::size(1), problems);
     file
 }

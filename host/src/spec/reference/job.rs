@@ -220,6 +220,20 @@ static FILE_SOURCE: Object = Object::new(
             "true",
         ),
         field("max_record_bytes", Kind::Size(1), Default::Value("16MiB"), "The longest record; a longer one is invalid.", "1MiB"),
+        field(
+            "on_replaced",
+            Kind::Choice(&["fail", "begin_again"]),
+            Default::Value("fail"),
+            "What follows when a file was overwritten or cut: the job stops, or the new content is read from the begin.",
+            "begin_again",
+        ),
+        field(
+            "on_gone",
+            Kind::Choice(&["fail", "skip"]),
+            Default::Value("fail"),
+            "What follows when a file is gone that was not read to its end: the job stops, or what was not read is given up.",
+            "skip",
+        ),
     ],
 );
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 use tidemill_wit::descriptor::TtlUpdate;
 
 use super::{JOB, check, check_added, messages, read};
+use crate::source::file::{OnGone, OnReplaced};
 use crate::spec::job::{Checkpoints, Format, OnError, Restart, Retention, SinkConnector, SourceConnector, StateBackend, TableRows, Ttl};
 
 /// A spec that says everything that can be said.
@@ -17,7 +18,7 @@ restart: { strategy: fixed-delay, delay: 2s, attempts: 4 }
 data_dir: state
 sources:
   - uid: baskets
-    file: { path: "data/pos-*.jsonl", format: json, follow: true, max_record_bytes: 1MiB }
+    file: { path: "data/pos-*.jsonl", format: json, follow: true, max_record_bytes: 1MiB, on_replaced: begin_again, on_gone: skip }
     max_rate: 5000
     timestamp: event_ts
     watermark: { bounded_out_of_orderness: 5m, idle_timeout: 1m }
@@ -62,6 +63,7 @@ fn reads_everything() {
         (&*file.pattern.value, file.format, file.follow, file.max_record_bytes),
         ("/jobs/data/pos-*.jsonl", Format::Json, true, 1 << 20)
     );
+    assert_eq!((file.on_replaced, file.on_gone), (OnReplaced::BeginAgain, OnGone::Skip));
     assert_eq!((source.max_rate, source.timestamp.as_ref().map(|field| &*field.value)), (Some(5000), Some("event_ts")));
     assert_eq!((source.watermark.bounded_out_of_orderness, source.watermark.idle_timeout), (300_000, Some(60_000)));
 

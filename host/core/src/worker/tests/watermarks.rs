@@ -1,4 +1,4 @@
-use super::{Rig, SOURCE, Shaped};
+use super::{Rig, SOURCE, Shaped, Times};
 
 const NONE: i64 = i64::MIN;
 
@@ -11,6 +11,17 @@ fn w2_the_minimum_over_splits_of_several_workers() {
     assert_eq!(rig.watermark(), 49);
     rig.feed(0, 1, &[(1, 120)]);
     assert_eq!(rig.watermark(), 99);
+}
+
+#[test]
+fn w2_times_that_the_source_gives_move_the_watermark_unless_it_tells_watermarks() {
+    for (times, watermark) in [(Times::Field, 119), (Times::Source, 119), (Times::SourceWithWatermarks, -880)] {
+        let mut rig = Rig::new(&[Shaped { times, ..SOURCE }], 1);
+        rig.feed(0, 0, &[(1, 100), (2, 120), (3, 90)]);
+        // The last record is behind: it does not take the watermark back.
+        assert_eq!(rig.watermark(), watermark);
+        assert_eq!(rig.said().len(), 3);
+    }
 }
 
 #[test]

@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use tempfile::TempDir;
 use tidemill_core::source::{Limit, Polled, Source, SourceRows, Split, SplitReader};
 use tidemill_core::{Error, Kind};
 
-use super::{ALL, PlainLines, PlainRows, texts};
-use crate::source::file::{FileFormat, FileSource, FileSourceConfig, LineDecode, RowDecode};
+use super::{ALL, config, texts};
+use crate::source::file::FileSource;
 
 /// A folder of files, and what is known of them.
 struct Folder {
@@ -38,10 +37,17 @@ impl Folder {
         fs::rename(self.path(from), self.path(to)).unwrap();
     }
 
-    /// Known files as `id:name@position`.
+    /// Starts with what is known. Known files as `id:name@position`, those that have ended with a dot.
+    fn start(&mut self) -> Result<Vec<String>, Error> {
+        self.source.resume(&mut self.known)?;
+        self.discover()
+    }
+
+    /// As [`start`](Self::start), while the job runs.
     fn discover(&mut self) -> Result<Vec<String>, Error> {
         self.source.discover(&mut self.known)?;
-        Ok(self.known.iter().map(|split| format!("{}:{}@{}", split.id, split.name, split.position)).collect())
+        let text = |split: &Split| format!("{}:{}@{}{}", split.id, split.name, split.position, if split.finished { "." } else { "" });
+        Ok(self.known.iter().map(text).collect())
     }
 
     /// Another process begins with what is known.
@@ -55,13 +61,7 @@ impl Folder {
 }
 
 fn source(dir: &Path, pattern: &str, follow: bool, csv: bool) -> FileSource {
-    let pattern = dir.join(pattern).to_str().unwrap().to_owned();
-    let format = if csv {
-        FileFormat::Csv(Arc::new(|| Box::new(PlainRows) as Box<dyn RowDecode>))
-    } else {
-        FileFormat::Lines(Arc::new(|| Box::new(PlainLines) as Box<dyn LineDecode>))
-    };
-    FileSource::new(FileSourceConfig { pattern, base: dir.to_owned(), follow, max_record_bytes: 1 << 20, timestamp: None }, format)
+    super::source(config(dir, pattern, follow), csv, 64)
 }
 
 fn poll(reader: &mut Box<dyn SplitReader>) -> (Vec<String>, Polled) {
@@ -80,16 +80,18 @@ fn files_are_known_by_names_below_the_folder_of_the_spec() {
     let mut folder = Folder::new(false);
     folder.write("b.log", "b\n");
     folder.write("a.log", "a\n");
-    assert_eq!(folder.discover().unwrap(), ["0:a.log@0", "1:b.log@0"]);
+    assert_eq!(folder.start().unwrap(), ["0:a.log@0", "1:b.log@0"]);
     assert_eq!(folder.discover().unwrap().len(), 2);
     // Stored before names were relative, and before identities were.
     let absolute = folder.path("b.log").to_str().unwrap().to_owned();
     folder.known = vec![Split { position: 2, ..Split::new(&[], absolute) }];
-    assert_eq!(folder.discover().unwrap(), ["0:b.log@2", "1:a.log@0"]);
+    assert_eq!(folder.start().unwrap(), ["0:b.log@2", "1:a.log@0"]);
+    assert!(folder.known[0].identity.is_some());
     assert!(folder.source.bounded());
+    folder.known.clear();
     fs::remove_file(folder.path("a.log")).unwrap();
     fs::remove_file(folder.path("b.log")).unwrap();
-    assert!(folder.discover().is_err());
+    assert!(folder.start().is_err());
 }
 
 #[test]
@@ -97,14 +99,16 @@ fn a_renamed_or_linked_file_is_the_same_and_a_new_one_of_its_inode_is_not() {
     for follow in [false, true] {
         let mut folder = Folder::new(follow);
         folder.write("a.log", "a\n");
-        folder.discover().unwrap();
+        folder.start().unwrap();
         folder.known[0].position = 2;
         folder.rename("a.log", "b.log");
-        assert_eq!(folder.discover().unwrap(), ["0:b.log@2"]);
+        assert_eq!(folder.start().unwrap(), ["0:b.log@2"]);
         fs::hard_link(folder.path("b.log"), folder.path("a.log")).unwrap();
-        assert_eq!(folder.discover().unwrap(), ["0:a.log@2"]);
+        std::os::unix::fs::symlink("b.log", folder.path("c.log")).unwrap();
+        assert_eq!(folder.start().unwrap(), ["0:a.log@2"]);
         fs::remove_file(folder.path("a.log")).unwrap();
         fs::remove_file(folder.path("b.log")).unwrap();
+        fs::remove_file(folder.path("c.log")).unwrap();
         // File systems use inodes again at once.
         folder.write("c.log", "c\n");
         assert_eq!(folder.discover().unwrap(), ["0:a.log@2", "1:c.log@0"]);
@@ -112,33 +116,53 @@ fn a_renamed_or_linked_file_is_the_same_and_a_new_one_of_its_inode_is_not() {
 }
 
 #[test]
-fn a_replaced_file_is_refused_and_a_copy_is_not() {
+fn a_replaced_file_is_gone_and_a_copy_takes_its_place() {
     let mut folder = Folder::new(false);
     folder.write("a.log", "a\nb\n");
-    folder.discover().unwrap();
+    folder.start().unwrap();
     folder.known[0].position = 2;
     folder.write("new", "x\ny\n");
     folder.rename("new", "a.log");
-    refused(folder.discover(), "of which 2 bytes were read was number");
-    refused(folder.open(0), "of which 2 bytes were read was number");
-    folder.known[0].finished = true;
-    refused(folder.discover(), "a.log` was replaced");
+    refused(folder.start(), "a.log` of source in is gone, and what it had from byte 2 on");
+    folder.known[0] = Split { position: 4, finished: true, ..folder.known[0].clone() };
+    assert_eq!(folder.start().unwrap(), ["0:a.log@4.", "1:a.log@0"]);
+    folder.known.truncate(1);
     folder.known[0] = Split { position: 0, finished: false, ..folder.known[0].clone() };
-    assert_eq!(folder.discover().unwrap(), ["0:a.log@0"], "nothing was read of it");
+    assert_eq!(folder.start().unwrap(), ["0:a.log@0"], "nothing was read of it");
     folder.known[0].position = 2;
     folder.write("copy", "x\ny\nz\n");
     folder.rename("copy", "a.log");
-    assert_eq!(folder.discover().unwrap(), ["0:a.log@2"]);
-    assert_eq!(poll(&mut folder.open(0).unwrap()), (vec!["2:y".to_owned(), "4:z".to_owned()], Polled::End));
+    assert_eq!(folder.start().unwrap(), ["0:a.log@2"]);
+    assert_eq!(poll(&mut folder.open(0).unwrap()), (vec!["@2:y".to_owned(), "@4:z".to_owned()], Polled::End));
+}
+
+#[test]
+fn a_copy_takes_the_place_of_a_followed_file_only_if_it_begins_with_the_same_kilobyte() {
+    for (lines, is_copy) in [(10, false), (500, true)] {
+        let mut folder = Folder::new(true);
+        let text: String = (0..lines).map(|line| format!("{line}\n")).collect();
+        folder.write("a.log", &text);
+        folder.start().unwrap();
+        let mut reader = folder.open(0).unwrap();
+        assert_eq!(poll(&mut reader).0.len(), lines);
+        folder.known[0] = Split { position: reader.position(), mark: reader.mark(), ..folder.known[0].clone() };
+        folder.write("copy", &format!("{text}more\n"));
+        folder.rename("copy", "a.log");
+        folder.restart();
+        let found = folder.start().unwrap();
+        let expected = if is_copy { format!("0:a.log@{}", text.len()) } else { "1:a.log@0".to_owned() };
+        assert_eq!(found.last(), Some(&expected));
+        assert_eq!(poll(&mut folder.open(found.len() - 1).unwrap()).0.len(), if is_copy { 1 } else { lines + 1 });
+    }
 }
 
 #[test]
 fn a_followed_file_may_be_rotated() {
     let mut folder = Folder::new(true);
     folder.write("a.log", "1\n");
-    folder.discover().unwrap();
+    folder.start().unwrap();
     let mut reader = folder.open(0).unwrap();
-    assert_eq!(poll(&mut reader), (vec!["0:1".to_owned()], Polled::Pending));
+    assert_eq!(poll(&mut reader), (vec!["1:1".to_owned()], Polled::Pending));
     // To a name that matches: it is read on.
     folder.rename("a.log", "a.log.1");
     folder.write("a.log", "2\n");
@@ -147,23 +171,16 @@ fn a_followed_file_may_be_rotated() {
     assert_eq!(poll(&mut reader), (vec!["2:last".to_owned()], Polled::Pending));
     // To one that does not: it ends, with what is in it.
     let mut second = folder.open(1).unwrap();
-    assert_eq!(poll(&mut second), (vec!["0:2".to_owned()], Polled::Pending));
+    assert_eq!(poll(&mut second), (vec!["1:2".to_owned()], Polled::Pending));
     folder.rename("a.log", "old");
     folder.write("old", "2\n3");
     folder.write("a.log", "4\n");
     assert_eq!(poll(&mut second), (vec!["2:3".to_owned()], Polled::End));
-    folder.known[0].position = 7;
+    folder.known[0] = Split { position: 7, mark: reader.mark(), ..folder.known[0].clone() };
     folder.known[1] = Split { position: 3, finished: true, ..folder.known[1].clone() };
     folder.restart();
-    assert_eq!(folder.discover().unwrap(), ["0:a.log.1@7", "1:a.log@3", "2:a.log@0"]);
-    assert_eq!(poll(&mut folder.open(2).unwrap()), (vec!["0:4".to_owned()], Polled::Pending));
-    // Between runs what was not read is lost: that is said.
-    folder.known[2].position = 2;
-    folder.rename("a.log", "older");
-    folder.write("a.log", "4\n5\n");
-    assert_eq!(folder.discover().unwrap().len(), 4);
-    refused(folder.open(2), "a.log` was replaced");
-    assert_eq!(poll(&mut folder.open(3).unwrap()).0, ["0:4", "2:5"]);
+    assert_eq!(folder.start().unwrap(), ["0:a.log.1@7", "1:a.log@3.", "2:a.log@0"]);
+    assert_eq!(poll(&mut folder.open(2).unwrap()), (vec!["1:4".to_owned()], Polled::Pending));
 }
 
 #[test]
@@ -186,7 +203,7 @@ fn few_of_many_files_are_open_and_all_are_read() {
                 let Some(reader) = place else { continue };
                 let mut rows = SourceRows::default();
                 let polled = reader.poll(Limit { rows: 2, bytes: 1000 }, &mut rows).unwrap();
-                assert!(source.handles.count() <= 64, "{} are open", source.handles.count());
+                assert!(source.shared.handles.count() <= 64, "{} are open", source.shared.handles.count());
                 rows.payload.view().iter().for_each(|row| found[index] += &format!("{}\n", str::from_utf8(row).unwrap()));
                 if polled == Polled::End {
                     *place = None;
@@ -204,7 +221,7 @@ fn few_of_many_files_are_open_and_all_are_read() {
             fs::write(&old, "id\nother\n").unwrap();
             assert_eq!(poll(readers[299].as_mut().unwrap()).0.len(), 1);
         } else {
-            assert!(readers.iter().all(Option::is_none) && source.handles.count() == 0);
+            assert!(readers.iter().all(Option::is_none) && source.shared.handles.count() == 0);
         }
     }
 }
