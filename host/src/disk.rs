@@ -1,7 +1,7 @@
 //! The machine's file system. Errors keep the kind that the operating system gave and say what was done to which path.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -27,11 +27,21 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskReader>> {
-        Ok(Box::new(File::open(path).map_err(|error| about("read", path, &error))?))
+        Ok(Box::new(regular(path).map_err(|error| about("read", path, &error))?))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path).map_err(|error| about("read", path, &error))
+        let read = || {
+            let mut bytes = Vec::new();
+            regular(path)?.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|error| about("read", path, &error))
+    }
+
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        let length = fs::metadata(path).and_then(|metadata| if metadata.is_file() { Ok(metadata.len()) } else { Err(irregular()) });
+        length.map_err(|error| about("look at", path, &error))
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -92,6 +102,21 @@ impl Disk for RealDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir).and_then(|folder| folder.sync_all()).map_err(|error| about("sync the folder", dir, &error))
     }
+}
+
+/// Opens a file for reading, if it is one: a savepoint from elsewhere may hold links to devices, which never end, and pipes, whose opening
+/// waits for a writer.
+fn regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(irregular());
+    }
+    let file = File::open(path)?;
+    // It may have been replaced since.
+    if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
+}
+
+fn irregular() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 /// Who must act on an error of the operating system: the user if the path is not what it should be, else as `otherwise` says, since a disk

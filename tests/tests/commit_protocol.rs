@@ -160,8 +160,15 @@ impl<'a> Life<'a> {
         }
         self.phase = Phase::Manifest;
         let sinks = vec![SinkCommittables { uid: "alerts".to_owned(), committables }];
-        let manifest =
-            Manifest { version: VERSION, checkpoint: self.checkpoint, end_of_input, files: states, sinks, ..Manifest::default() };
+        let manifest = Manifest {
+            version: VERSION,
+            checkpoint: self.checkpoint,
+            parallelism: SUBTASKS,
+            end_of_input,
+            files: states,
+            sinks,
+            ..Manifest::default()
+        };
         self.store.write_manifest(&manifest)?;
         self.phase = Phase::Commit;
         if self.fault == Fault::NextCheckpointWithoutCommit && self.rng.bool() {

@@ -9,11 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
+use serde_json::{Value, json};
 use tidemill::guest::GuestEngine;
 use tidemill::runtime::job::Job;
 use tidemill::runtime::recovery::{Missing, restore};
+use tidemill::savepoint::{Contents, Selection, diff, dump};
 use tidemill::spec::{self, Text, case};
 use tidemill::store::CheckpointStore;
+use tidemill::store::savepoint::Saved;
 use tidemill_core::Timestamp;
 use tidemill_core::disk::Disk;
 use tidemill_tests::cli::{component, root};
@@ -114,6 +117,112 @@ fn a_damaged_checkpoint_folder_is_refused_by_name_or_as_good_as_new() {
     }
     println!("{refused:#?}");
     assert_eq!(read(&job, &store).unwrap(), whole);
+}
+
+/// The JSON pointers of everything in a value.
+fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Array(items) => items.iter().enumerate().for_each(|(index, item)| pointers(item, &format!("{at}/{index}"), found)),
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, item)| pointers(item, &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), found));
+        }
+        _ => {}
+    }
+}
+
+/// A manifest with one number, name or list changed, whose checksum is right. Returns what was changed, too.
+fn tampered(bytes: &[u8], rng: &mut Rng) -> (Vec<u8>, String) {
+    let mut manifest: Value = serde_json::from_slice(bytes.split_at(bytes.len() - 23).0).unwrap();
+    let mut all = Vec::new();
+    pointers(&manifest, "", &mut all);
+    let (at, other) = (rng.choice(&all).unwrap().clone(), rng.choice(&all).unwrap());
+    let other = manifest.pointer(other).unwrap().clone();
+    let place = manifest.pointer_mut(&at).unwrap();
+    let numbers = [0, 1, 2, 63, 64, 127, 255, 256, 65_535, 65_536, u64::from(u32::MAX) - 1, u64::from(u32::MAX), 1 << 40, i64::MAX as u64];
+    match place {
+        Value::Number(number) if rng.u8(..4) > 0 => {
+            let old = number.as_u64().unwrap_or(0);
+            let near = [old.wrapping_add(1), old.wrapping_sub(1), old * 2, u64::MAX, u64::MAX - 1];
+            let candidates = [&numbers[..], &near].concat();
+            *place = (*rng.choice(&candidates).unwrap()).into();
+        }
+        Value::String(text) if rng.u8(..4) > 0 => {
+            let names = ["", ".", "..", "/etc/passwd", "../../etc/passwd", "/dev/zero", "a/../b", "\0", "part-4294967295-1-0.jsonl", "x"];
+            *text = if rng.u8(..8) == 0 { "n".repeat(100_000) } else { (*rng.choice(&names).unwrap()).to_owned() };
+        }
+        Value::Array(items) if !items.is_empty() && rng.u8(..4) > 0 => match rng.u8(..3) {
+            0 => items.push(rng.choice(&*items).unwrap().clone()),
+            1 => drop(items.remove(rng.usize(..items.len()))),
+            _ => items.reverse(),
+        },
+        place => *place = if rng.bool() { other } else { json!([[[[[[[[[[[[]]]]]]]]]]]]) },
+    }
+    let mut text = serde_json::to_vec(&manifest).unwrap();
+    let hash = xxhash_rust::xxh3::xxh3_64(&text);
+    text.extend_from_slice(format!("\nxxh3 {hash:016x}\n").as_bytes());
+    (text, at)
+}
+
+/// The most memory that this process has held, in KiB.
+fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// All that the commands about savepoints read from one, in words.
+fn look_into(disk: &Arc<dyn Disk>, dir: &Path) -> Result<String, tidemill_core::Error> {
+    let saved = Saved::open(Arc::clone(disk), dir)?;
+    let mut words = format!("{:?}", Contents::read(&saved)?);
+    for operator in &saved.manifest.operators {
+        for state in operator.states.iter().chain(&operator.broadcast_states) {
+            let selection = Selection { operator: &operator.uid, state: &state.name, key: None };
+            dump(&saved, &selection, &mut |row| {
+                words.push_str(&serde_json::to_string(&row).unwrap_or_default());
+                Ok(())
+            })?;
+        }
+    }
+    diff(&saved, &Saved::open(Arc::clone(disk), dir)?)?;
+    Ok(words)
+}
+
+#[test]
+fn a_tampered_manifest_is_refused_or_read_soundly() {
+    let (mut job, mut disk, mut store) = job_with_checkpoints();
+    let newest = store.newest().unwrap().unwrap().checkpoint;
+    let chk = Path::new(CHECKPOINTS).join(format!("chk-{newest}"));
+    let path = chk.join("manifest.json");
+    let whole = disk.read(&path).unwrap();
+    assert!(look_into(&disk, &chk).unwrap().len() > 1_000);
+    let (mut refused, mut ran) = (0, 0);
+    let all = seeds(4_000);
+    for seed in all.clone() {
+        let rng = &mut Rng::with_seed(seed);
+        let (bytes, at) = tampered(&whole, rng);
+        write(&*disk, &path, &bytes);
+        let restored = read(&job, &store);
+        let text = restored.as_ref().err().cloned().or_else(|| look_into(&disk, &chk).err().map(|error| error.chain()));
+        assert!(text.as_ref().is_none_or(|text| !text.contains('\n')), "TIDEMILL_SEED={seed}: {at}: {text:?}");
+        refused += u64::from(text.is_some());
+        if restored.is_ok() && rng.u8(..8) == 0 {
+            // It starts and runs, or says why not.
+            ran += 1;
+            if let Err(error) = run_a_while(&job, &disk, seed) {
+                assert!(!error.chain().contains('\n'), "TIDEMILL_SEED={seed}: {at}: {}", error.chain());
+            }
+            (job, disk, store) = job_with_checkpoints();
+        }
+        write(&*disk, &path, &whole);
+    }
+    println!("{refused} of {} refused, {ran} run; peak memory {} KiB", all.end - all.start, peak_memory());
+    assert!(peak_memory() < 1 << 20, "{} KiB", peak_memory());
+}
+
+fn run_a_while(job: &Job, disk: &Arc<dyn Disk>, seed: u64) -> Result<(), tidemill_core::Error> {
+    let Some(mut life) = Life::start(job, disk, Rng::with_seed(seed), Timestamp(0), seed)? else { return Ok(()) };
+    (0..500).try_for_each(|_| life.step().map(drop))
 }
 
 #[test]

@@ -75,6 +75,10 @@ fn from_two_to_five_to_one_and_nothing_is_lost() {
     expect(&rescale(&place, "1", &[]), 0, &["runs on 1 workers instead of 5"]);
     let ended = place.complete(child, &[]);
     ended.expect(0, &["rescaled job stock-out from 2 to 5 workers", "rescaled job stock-out from 5 to 1 workers"]);
+    // The summary counts over both rescales: its table and its sentence say the same.
+    let number = |line: &str, word: usize| line.split_whitespace().nth(word).unwrap().replace(',', "");
+    let line = |text: &str| ended.stdout.lines().find(|line| line.contains(text)).unwrap();
+    assert_eq!(number(line(" source "), 2), number(line(" records in "), 0), "{}", ended.stdout);
     // The savepoint in between is one like any other.
     let other = ["run", "job.yaml", "--from", "sp", "--new-incarnation", "--data-dir", "other", "--parallelism", "3"];
     place.run(&other).expect(0, &["finished"]);

@@ -44,6 +44,29 @@ pub trait Disk: Send + Sync {
             }
         }
     }
+    /// Reads a whole file of at most so many bytes.
+    ///
+    /// # Errors
+    /// The operating system's, or that the file is longer ([`io::ErrorKind::FileTooLarge`]): no more is read of it.
+    fn read_at_most(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_parts(path, &mut |part| {
+            if (bytes.len() + part.len()) as u64 > most {
+                let text = format!("`{}` has more than {most} bytes", path.display());
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+            }
+            bytes.extend_from_slice(part);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+    /// The length of a file.
+    ///
+    /// # Errors
+    /// The operating system's, such as that there is none.
+    fn length(&self, path: &Path) -> io::Result<u64> {
+        self.open(path)?.seek(io::SeekFrom::End(0))
+    }
     /// Gives a sealed file a second name: a path of this machine, whose file system may be another.
     ///
     /// # Errors

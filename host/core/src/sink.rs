@@ -51,6 +51,16 @@ pub trait Sink: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// As [`gone`](Self::gone), for committables that this process has just written: it is enough to look whether something of the same
+    /// length is there. Called before each checkpoint is stored.
+    ///
+    /// # Errors
+    /// The target cannot be looked into.
+    fn missing(&self, committables: &[Committable]) -> Result<Vec<usize>> {
+        let _ = committables;
+        Ok(Vec::new())
+    }
+
     /// Removes what earlier attempts left behind, of any subtask. Called after the commits of the restored checkpoint.
     ///
     /// # Errors

@@ -162,10 +162,14 @@ fn lines(progress: &Progress) -> Vec<String> {
     );
     let restarts = if progress.restarts > 0 { format!("  {} restart(s)", progress.restarts) } else { String::new() };
     lines.push(format!("checkpoint  {checkpoint}{restarts}"));
+    let before = match progress.resumed_from {
+        Some(checkpoint) => format!("  {} since the job began, resumed from checkpoint {checkpoint}", count(progress.records_in)),
+        None => String::new(),
+    };
     lines.push(format!(
-        "elapsed     {}  {} records  {}/s on average",
+        "elapsed     {}  {} records  {}/s on average{before}",
         length(progress.elapsed),
-        count(progress.records_in),
+        count(progress.records_in_now),
         count(rate(progress.records_in_now, progress.elapsed))
     ));
     lines
@@ -197,14 +201,21 @@ mod tests {
     #[test]
     fn the_view_has_a_line_for_everything() {
         let expected = "\
-source      baskets                  60,000 records     12,346/s  watermark 2026-08-15T10:00:00.123Z  2 invalid
-operator    stock-out                57,570 records     37,897 keys  3 timers  1,141 late
+source      baskets                  50,000 records     12,346/s  watermark 2026-08-15T10:00:00.123Z  2 invalid
+operator    stock-out                47,570 records     37,897 keys  3 timers  1,141 late
 counters    stock-out          closed 12, returned 1,234
 lane        stock-out                 9,833 records
 sink        alerts                    9,833 records
 checkpoint  12  in 45 ms  3.0 MiB  1 restart(s)
-elapsed     4.2 s  60,000 records  11,905/s on average";
+elapsed     4.2 s  50,000 records  11,905/s on average";
         assert_eq!(lines(&sample()).join("\n"), expected);
+    }
+
+    #[test]
+    fn the_view_of_a_job_that_was_resumed_tells_its_records_from_those_of_the_process() {
+        let resumed = lines(&Progress { resumed_from: Some(7), ..sample() });
+        let expected = "elapsed     4.2 s  50,000 records  11,905/s on average  60,000 since the job began, resumed from checkpoint 7";
+        assert_eq!(resumed.last().map(String::as_str), Some(expected));
     }
 
     #[test]

@@ -31,12 +31,12 @@ pub(super) struct Options {
 
 pub(super) fn rescale(options: &Options) -> Result<()> {
     let savepoint = options.savepoint.as_deref().map(absolute).transpose()?;
-    let wanted = Ask::Rescale { parallelism: options.parallelism, savepoint, trigger: options.trigger.id.clone() };
+    let wanted = Ask::Rescale { parallelism: options.parallelism, savepoint, trigger: Some(options.trigger.name()) };
     let reply = ask(&options.job.dir()?, &wanted)?;
     let Granted::Rescaled(Rescaled { checkpoint, from, to, pause, asked }) = reply.granted else { return Err(other_request()) };
     let saved = shown(reply.savepoint.as_deref());
-    let mut said =
-        format!("the job runs on {to} workers instead of {from}, from checkpoint {checkpoint} on; it paused for {pause} ms{saved}\n");
+    let paused = pause.map_or_else(String::new, |pause| format!("; it paused for {pause} ms"));
+    let mut said = format!("the job runs on {to} workers instead of {from}, from checkpoint {checkpoint} on{paused}{saved}\n");
     if to != asked {
         said += &format!(
             "this holds through failures and crashes, but the job's spec or command line still says {asked}, and a start after a stop goes by \

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
+use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Result};
 
 use super::numbers::{bytes, count, time};
 use super::print;
 use super::stop::{JobFolder, TriggerId, other_request};
 use crate::disk::RealDisk;
-use crate::runtime::control::Granted;
+use crate::runtime::control::{Granted, Reply};
 use crate::runtime::socket::{Ask, ask};
 use crate::savepoint::{Contents, Row, Selection, diff, dump};
 use crate::store::savepoint::Saved;
@@ -43,6 +44,9 @@ pub(super) struct Create {
     /// The folder of the job
     #[arg(long, alias = "job-dir", value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Take a checkpoint after it at once, and wait until that has committed the output that the savepoint covers
+    #[arg(long)]
+    wait_committed: bool,
     #[command(flatten)]
     trigger: TriggerId,
 }
@@ -106,10 +110,42 @@ fn create(options: &Create) -> Result<()> {
         _ => return Err(Error::config("name the job spec and then the savepoint's folder, or --data-dir and the savepoint's folder")),
     };
     let path = absolute(path)?;
-    let reply = ask(&job.dir()?, &Ask::Savepoint { path: path.clone(), trigger: options.trigger.id.clone() })?;
-    let Granted::Saved(id) = reply.granted else { return Err(other_request()) };
-    print(&format!("savepoint {id} is in {}\n", reply.savepoint.unwrap_or(path).display()));
+    let (trigger, wait_committed) = (options.trigger.name(), options.wait_committed);
+    let wanted = Ask::Savepoint { path: path.clone(), trigger: Some(trigger.clone()), wait_committed };
+    let reply = ask(&job.dir()?, &wanted).or_else(|error| taken_all_the_same(&path, &trigger, wait_committed, error))?;
+    let place = reply.savepoint.unwrap_or(path);
+    let (id, note) = match reply.granted {
+        Granted::Saved(id) if is_committed(&place) => (id, "all output that it covers is committed".to_owned()),
+        Granted::Saved(id) => (id, NOT_COMMITTED.to_owned()),
+        Granted::SavedAndCommitted { savepoint, checkpoint } => {
+            (savepoint, format!("all output that it covers is committed by checkpoint {checkpoint}"))
+        }
+        Granted::Stopped(_) | Granted::Finished(_) | Granted::Rescaled(_) => return Err(other_request()),
+    };
+    print(&format!("savepoint {id} is in {}\n{note}\n", place.display()));
     Ok(())
+}
+
+/// What a savepoint that does not wait for its output leaves open.
+const NOT_COMMITTED: &str = "the job's next checkpoint commits the output that it covers; if the job fails before, that output is lost to a \
+                             start from this savepoint (--wait-committed waits for that checkpoint)";
+
+/// Whether the savepoint has nothing left to commit.
+fn is_committed(path: &std::path::Path) -> bool {
+    open(path).is_ok_and(|saved| saved.manifest.sinks.iter().all(|sink| sink.committables.is_empty()))
+}
+
+/// The savepoint of this request, if it is there though the job ended before it could say so.
+fn taken_all_the_same(path: &std::path::Path, trigger: &str, wait_committed: bool, error: Error) -> Result<Reply> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    match Saved::of_trigger(&disk, path, trigger) {
+        Some(id) if !wait_committed => Ok(Reply { granted: Granted::Saved(id), savepoint: Some(path.to_owned()) }),
+        Some(id) if !error.chain().contains(&format!("savepoint {id} is")) => {
+            let text = format!("{}; savepoint {id} is in {}, but its output is not known to be committed", error.chain(), path.display());
+            Err(Error::new(error.kind(), text))
+        }
+        _ => Err(error),
+    }
 }
 
 /// A path from the root: the job may run in another folder.

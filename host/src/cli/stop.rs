@@ -12,6 +12,7 @@ use super::print;
 use super::savepoint::absolute;
 use crate::disk::RealDisk;
 use crate::runtime::control::{Granted, Reply};
+use crate::runtime::random_trigger;
 use crate::runtime::socket::{Ask, ask};
 use crate::spec;
 use crate::store::savepoint::Saved;
@@ -75,16 +76,23 @@ pub(super) struct TriggerId {
     pub(super) id: Option<String>,
 }
 
+impl TriggerId {
+    /// The user's name for the request, or one that nobody else has, by which its savepoint is recognised if the answer is lost.
+    pub(super) fn name(&self) -> String {
+        self.id.clone().unwrap_or_else(random_trigger)
+    }
+}
+
 pub(super) fn stop(options: &Options) -> Result<()> {
     let savepoint = options.savepoint.as_deref().map(absolute).transpose()?;
-    let trigger = options.trigger.id.clone();
-    let asked = ask(&options.job.dir()?, &Ask::Stop { savepoint: savepoint.clone(), drain: options.drain, trigger: trigger.clone() });
-    let reply = asked.or_else(|error| answered_before(savepoint, trigger).ok_or(error))?;
+    let trigger = options.trigger.name();
+    let wanted = Ask::Stop { savepoint: savepoint.clone(), drain: options.drain, trigger: Some(trigger.clone()) };
+    let reply = ask(&options.job.dir()?, &wanted).or_else(|error| answered_before(savepoint, &trigger, error))?;
     let saved = shown(reply.savepoint.as_deref());
     print(&match reply.granted {
         Granted::Finished(id) => format!("the job had come to its end, with checkpoint {id}{saved}\n"),
         Granted::Stopped(id) => format!("the job has stopped at checkpoint {id}{saved}\n"),
-        Granted::Saved(_) | Granted::Rescaled(_) => return Err(other_request()),
+        Granted::Saved(_) | Granted::SavedAndCommitted { .. } | Granted::Rescaled(_) => return Err(other_request()),
     });
     Ok(())
 }
@@ -99,11 +107,22 @@ pub(super) fn shown(savepoint: Option<&Path>) -> String {
     savepoint.map_or_else(String::new, |path| format!("; the savepoint is in {}", path.display()))
 }
 
-/// The answer of a job that has stopped for the same request before, so that nobody is there to give it again: the savepoint has the name of
-/// the request, and its output is committed.
-fn answered_before(savepoint: Option<PathBuf>, trigger: Option<String>) -> Option<Reply> {
-    let (path, disk): (PathBuf, Arc<dyn Disk>) = (savepoint?, Arc::new(RealDisk));
-    let checkpoint = Saved::of_trigger(&disk, &path, &trigger?)?;
-    let committed = Saved::open(disk, &path).and_then(|saved| saved.is_committed()).ok()?;
-    committed.then_some(Reply { granted: Granted::Stopped(checkpoint), savepoint: Some(path) })
+/// The answer of a job that has stopped for the same request and that is not there to give it: the savepoint has the name of the request, and
+/// its output is committed. A savepoint whose output is not is named at least.
+fn answered_before(savepoint: Option<PathBuf>, trigger: &str, error: Error) -> Result<Reply> {
+    let Some(path) = savepoint else { return Err(error) };
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let Some(checkpoint) = Saved::of_trigger(&disk, &path, trigger) else { return Err(error) };
+    if Saved::open(disk, &path).and_then(|saved| saved.is_committed()).unwrap_or(false) {
+        return Ok(Reply { granted: Granted::Stopped(checkpoint), savepoint: Some(path) });
+    }
+    Err(Error::new(
+        error.kind(),
+        format!(
+            "{}; savepoint {checkpoint} of this request is in {}, but the job ended before it committed the output that the savepoint covers: \
+             start the job again, with or without --from, to commit it",
+            error.chain(),
+            path.display()
+        ),
+    ))
 }

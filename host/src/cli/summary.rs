@@ -72,7 +72,7 @@ fn totals(progress: &Progress) -> String {
     let (completed, failed) = progress.checkpoints;
     let resumed = progress.resumed_from.map_or_else(String::new, |checkpoint| {
         let all = count(progress.records_in);
-        format!(" since it was resumed from checkpoint {checkpoint}, as in the table; {all} records since the job began")
+        format!(" since this process resumed the job from checkpoint {checkpoint}, as in the table; {all} records since the job began")
     });
     let mut totals = format!(
         "{} records in {}: {} records/s{resumed}\ncheckpoints: {} completed, {} failed",
@@ -91,7 +91,7 @@ fn totals(progress: &Progress) -> String {
     }
     let _ = write!(totals, "; restarts: {}", progress.restarts);
     if progress.restarts > 0 {
-        totals.push_str(" (the table counts from the last one)");
+        totals.push_str(" (what was read again after one is counted again)");
     }
     if let Some(peak) = peak_memory() {
         let _ = write!(totals, "; peak memory: {}", bytes(peak));
@@ -120,7 +120,7 @@ pub(super) fn sample() -> Progress {
     Progress {
         sources: vec![SourceProgress {
             uid: "baskets".to_owned(),
-            records_in: 60_000,
+            records_in: 50_000,
             records_per_second: 12_345.6,
             invalid: 2,
             invalid_is_read: true,
@@ -131,7 +131,7 @@ pub(super) fn sample() -> Progress {
             keys: 37_897,
             event_timers: 1,
             processing_timers: 2,
-            records_in: 57_570,
+            records_in: 47_570,
             late: 1_141,
             dead_letters: 0,
             dead_letters_are_read: true,
@@ -169,15 +169,15 @@ mod tests {
         let expected = format!(
             " part      name                 records  of note
 {rule}
- source    baskets               60,000  2 invalid
- operator  stock-out             57,570  37,897 keys, 1 timers, 1,141 late, 2 processing-time timers not fired
+ source    baskets               50,000  2 invalid
+ operator  stock-out             47,570  37,897 keys, 1 timers, 1,141 late, 2 processing-time timers not fired
  counter   stock-out: closed         12
  counter   stock-out: returned    1,234
  lane      stock-out              9,833
  sink      alerts                 9,833
 
 50,000 records in 4.2 s: 11,905 records/s
-checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB), the slowest was 7 (89 ms, its barriers 31 ms); restarts: 1 (the table counts from the last one)"
+checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB), the slowest was 7 (89 ms, its barriers 31 ms); restarts: 1 (what was read again after one is counted again)"
         );
         assert_eq!(body, expected);
         assert!(memory.ends_with("iB\n"), "{memory}");
@@ -186,7 +186,8 @@ checkpoints: 12 completed, 0 failed, the last is 12 (3.0 MiB), the slowest was 7
     #[test]
     fn a_resumed_run_says_what_its_counts_cover() {
         let rendered = render(&crate::runtime::Progress { resumed_from: Some(7), ..sample() });
-        let expected = "11,905 records/s since it was resumed from checkpoint 7, as in the table; 60,000 records since the job began\n";
+        let expected =
+            "11,905 records/s since this process resumed the job from checkpoint 7, as in the table; 60,000 records since the job began\n";
         assert!(rendered.contains(expected), "{rendered}");
     }
 

@@ -1,6 +1,6 @@
 //! One attempt: from recovered state to the end, a stop or a failure.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -65,14 +65,21 @@ pub(super) struct Attempt<'a> {
     /// Since when it is about to stop.
     stopping: Option<Timestamp>,
     delays: Delays,
-    /// Savepoints that are wanted, and the stop (or rescale), in the order in which they were asked for; the first may be under way.
+    /// Savepoints that are wanted, in the order in which they were asked for.
     savepoints: VecDeque<Request>,
+    /// Savepoints that have begun, by their ids, until it is certain what came of them.
+    saving: BTreeMap<u64, Request>,
+    /// Savepoints that exist, until a checkpoint has committed their output.
+    committing: BTreeMap<u64, Request>,
+    /// The stop, or rescale.
     stop: Option<Request>,
     /// When the sources were told to stop.
     stopped_reading: Option<Timestamp>,
     under_way: Option<UnderWay>,
     /// How many workers the barrier of the checkpoint under way has passed.
     passed: usize,
+    /// Savepoints that were given up and of which it is not certain yet what came of them.
+    given_up: BTreeMap<u64, UnderWay>,
     /// When the barrier had passed a worker, last.
     last_barrier: Timestamp,
     /// The checkpoint whose copy is the stop's savepoint.
@@ -122,10 +129,13 @@ impl<'a> Attempt<'a> {
             stopping: None,
             delays,
             savepoints: VecDeque::new(),
+            saving: BTreeMap::new(),
+            committing: BTreeMap::new(),
             stop: None,
             stopped_reading: None,
             under_way: None,
             passed: 0,
+            given_up: BTreeMap::new(),
             last_barrier: now,
             saved_at: None,
             end: None,
@@ -188,7 +198,7 @@ impl<'a> Attempt<'a> {
     fn take(&mut self, request: Request, now: Timestamp, gauge: &mut Gauge) {
         match request.wish {
             _ if self.stopping.is_some() => request.answer(Err(Error::config("the job is stopping already"))),
-            Wish::Savepoint(_) => {
+            Wish::Savepoint { .. } => {
                 self.savepoints.push_back(request);
                 self.event(Event::Savepoint, now, gauge);
             }
@@ -261,6 +271,7 @@ impl<'a> Attempt<'a> {
                     gauge.checkpoint(CheckpointProgress { id: checkpoint, duration, aligned, bytes });
                     self.note(checkpoint, None, now);
                     self.job.read(false);
+                    self.answer_committed(checkpoint);
                 }
                 self.event(event, now, gauge);
             }
@@ -278,18 +289,35 @@ impl<'a> Attempt<'a> {
     fn event(&mut self, event: Event, now: Timestamp, gauge: &mut Gauge) {
         let waiting = matches!(event, Event::Tick | Event::Failed { .. }).then(|| self.coordinator.waiting()).flatten();
         let actions = self.coordinator.on_event(event, now);
-        let kind = self.under_way.as_ref().map(|under_way| under_way.kind);
-        if let Some(Lost { checkpoint, phase, age, missing, reason }) = self.coordinator.take_lost() {
-            warn!(checkpoint, %phase, age_ms = age, missing_workers = ?missing, doing = self.io.doing(), "checkpoint {checkpoint} failed: {reason}");
-            if kind == Some(Kind::Checkpoint) {
-                gauge.checkpoint_failed();
-            }
-            let look = Look { now, waiting, workers: gauge.workers(), doing: self.io.doing(), stopping: self.stopping };
-            self.after_lost(checkpoint, phase, &reason, &look);
-            self.note(checkpoint, Some(reason), now);
+        if let Some(lost) = self.coordinator.take_lost() {
+            self.lose(lost, waiting, now, gauge);
         }
+        let had = self.committing.len();
         for action in actions {
             self.perform(action, now, gauge);
+        }
+        if self.committing.len() > had {
+            // Not to wait for the interval.
+            self.event(Event::Checkpoint, now, gauge);
+        }
+    }
+
+    /// Says that a checkpoint has failed, or that a savepoint was given up: what came of that one is not certain yet.
+    fn lose(&mut self, lost: Lost, waiting: Option<tidemill_core::checkpoint::Waiting>, now: Timestamp, gauge: &mut Gauge) {
+        let Lost { checkpoint, phase, age, missing, reason } = lost;
+        let doing = self.io.doing();
+        let savepoint = self.under_way.take_if(|under_way| under_way.kind == Kind::Savepoint);
+        let what = if savepoint.is_some() { "savepoint" } else { "checkpoint" };
+        let became = if savepoint.is_some() { "is given up" } else { "failed" };
+        warn!(checkpoint, %phase, age_ms = age, missing_workers = ?missing, doing, "{what} {checkpoint} {became}: {reason}");
+        if savepoint.is_none() {
+            gauge.checkpoint_failed();
+        }
+        let look = Look { now, waiting, workers: gauge.workers(), doing: self.io.doing(), stopping: self.stopping };
+        self.after_lost(checkpoint, phase, &reason, &look);
+        match savepoint {
+            Some(savepoint) => _ = self.given_up.insert(checkpoint, savepoint),
+            None => self.note(checkpoint, Some(reason), now),
         }
     }
 
@@ -327,11 +355,15 @@ impl<'a> Attempt<'a> {
             Action::Retain { newest } => self.io.give(Task::Retain { newest }),
             Action::Discard { checkpoint } => self.io.give(Task::Discard { checkpoint }),
             Action::Saved { checkpoint } => {
+                if self.given_up.contains_key(&checkpoint) {
+                    info!(checkpoint, "savepoint {checkpoint} was complete before it was given up");
+                }
                 self.note(checkpoint, None, now);
-                self.answer_savepoint(Ok(Granted::Saved(checkpoint)));
+                self.answer_savepoint(checkpoint, Ok(Granted::Saved(checkpoint)));
             }
             Action::NotSaved { checkpoint, reason } => {
-                self.answer_savepoint(Err(Error::storage(format!("savepoint {checkpoint} failed: {reason}"))));
+                self.note(checkpoint, Some(reason.clone()), now);
+                self.answer_savepoint(checkpoint, Err(Error::storage(format!("savepoint {checkpoint} failed: {reason}"))));
             }
             Action::Finish { checkpoint } => self.end = Some(End::Finished(checkpoint)),
             Action::Stopped { checkpoint } => self.end = Some(End::Stopped(checkpoint)),
@@ -345,7 +377,10 @@ impl<'a> Attempt<'a> {
     /// Tells the checkpoint thread where a savepoint goes, before any part of it comes.
     fn save(&mut self, barrier: Barrier) {
         let Barrier { checkpoint, savepoint, stop, .. } = barrier;
-        let request = if savepoint { self.savepoints.front() } else { self.stop.as_ref().filter(|_| stop) };
+        if savepoint && let Some(request) = self.savepoints.pop_front() {
+            self.saving.insert(checkpoint, request);
+        }
+        let request = if savepoint { self.saving.get(&checkpoint) } else { self.stop.as_ref().filter(|_| stop) };
         if let Some((request, folder)) = request.and_then(|request| Some((request, request.wish.folder()?))) {
             let (folder, trigger) = (folder.clone(), request.trigger.clone());
             self.io.give(Task::Save { checkpoint, folder, also_checkpoint: stop, trigger });
@@ -353,25 +388,37 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn answer_savepoint(&mut self, outcome: Result<Granted>) {
-        if let Some(request) = self.savepoints.pop_front() {
-            request.answer_only(outcome);
+    fn answer_savepoint(&mut self, checkpoint: u64, outcome: Result<Granted>) {
+        let Some(request) = self.saving.remove(&checkpoint) else { return };
+        if outcome.is_ok() && matches!(request.wish, Wish::Savepoint { wait_committed: true, .. }) {
+            self.committing.insert(checkpoint, request);
+            return;
+        }
+        request.answer_only(outcome);
+    }
+
+    /// A checkpoint has committed the output of all savepoints before it.
+    fn answer_committed(&mut self, checkpoint: u64) {
+        let later = self.committing.split_off(&checkpoint);
+        for (savepoint, request) in std::mem::replace(&mut self.committing, later) {
+            request.answer_only(Ok(Granted::SavedAndCommitted { savepoint, checkpoint }));
         }
     }
 
-    /// Writes down how the checkpoint under way has ended.
+    /// Writes down how the checkpoint under way, or a savepoint that was given up, has ended.
     fn note(&mut self, checkpoint: u64, failure: Option<String>, now: Timestamp) {
-        let Some(UnderWay { kind, began, started, .. }) = self.under_way.take_if(|under_way| under_way.checkpoint == checkpoint) else {
-            return;
-        };
+        let ended = self.given_up.remove(&checkpoint).or_else(|| self.under_way.take_if(|under_way| under_way.checkpoint == checkpoint));
+        let Some(UnderWay { kind, began, started, .. }) = ended else { return };
         let duration_ms = now.0.saturating_sub(started.0).max(0).unsigned_abs();
         self.io.give(Task::Note(Verdict { checkpoint, kind, began: began.0, duration_ms, failure }));
     }
 
-    /// Writes down what became of a checkpoint that was still under way when the attempt ended.
+    /// Writes down what became of the checkpoints that were still under way when the attempt ended.
     pub(super) fn note_end(&mut self, end: &Result<End>) {
-        if let (Err(error), Some(UnderWay { checkpoint, .. })) = (end, &self.under_way) {
-            self.note(*checkpoint, Some(format!("the job failed first: {}", error.chain())), self.clock.steady());
+        let Err(error) = end else { return };
+        let open: Vec<u64> = self.given_up.keys().copied().chain(self.under_way.as_ref().map(|under_way| under_way.checkpoint)).collect();
+        for checkpoint in open {
+            self.note(checkpoint, Some(format!("the job failed first: {}", error.chain())), self.clock.steady());
         }
     }
 
@@ -379,6 +426,8 @@ impl<'a> Attempt<'a> {
     pub(super) fn take_waiting(&mut self) -> Waiting {
         Waiting {
             savepoints: std::mem::take(&mut self.savepoints),
+            saving: std::mem::take(&mut self.saving),
+            committing: std::mem::take(&mut self.committing),
             stop: self.stop.take(),
             saved_at: self.saved_at,
             stopped_reading: self.stopped_reading,

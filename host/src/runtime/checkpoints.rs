@@ -1,11 +1,10 @@
 //! The steps of a checkpoint that touch disks and sinks: persist each worker's part, write the manifest, commit, retain. They wait, so they
 //! run away from the workers: on a thread in production, one by one under the seeded scheduler in simulations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_core::checkpoint::Event;
 use tidemill_core::checkpoint::manifest::{
@@ -18,12 +17,17 @@ use tidemill_core::worker::WorkerSnapshot;
 use tidemill_core::{Error, Kind, Result, Timestamp};
 use tracing::warn;
 
+use self::whole::has_vanished;
 use super::doing::Doing;
 use super::history::{History, Verdict};
 use super::job::Job;
 use super::recovery::Recovered;
+pub use super::saving::GivenUp;
+use super::saving::Savepoint;
 use crate::store::savepoint::SavepointFolder;
 use crate::store::{CheckpointStore, shared_name};
+
+mod whole;
 
 /// A step of a checkpoint, to be done in the order in which it was asked for.
 pub enum Task {
@@ -94,36 +98,15 @@ pub struct Checkpoints {
     stored: Option<Manifest>,
     /// The shared files that are there, by their contents: they are not copied again.
     shared: BTreeMap<String, StoredFile>,
+    /// The paths of those that were there and have vanished, until it has been said.
+    vanished: BTreeSet<String>,
     /// Savepoints that are being taken.
     savepoints: BTreeMap<u64, Savepoint>,
+    /// The last savepoint, not of a stop, that was completed: it stays.
+    saved: Option<u64>,
     history: History,
     doing: Doing,
     given_up: GivenUp,
-}
-
-/// Up to which checkpoint all that have not been stored are given up: what of them still waits to be written need not be. Clones are of the
-/// same.
-#[derive(Clone, Debug, Default)]
-pub struct GivenUp(Arc<AtomicU64>);
-
-impl GivenUp {
-    /// Gives a checkpoint up, and all before it.
-    pub fn give_up(&self, checkpoint: u64) {
-        self.0.fetch_max(checkpoint, Ordering::Relaxed);
-    }
-
-    fn has(&self, checkpoint: u64) -> bool {
-        checkpoint <= self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Where a savepoint goes, and whether it is a checkpoint too.
-struct Savepoint {
-    folder: SavepointFolder,
-    also_checkpoint: bool,
-    trigger: String,
-    /// Its state files, if it is a checkpoint too, which has files of its own.
-    files: Vec<StateFile>,
 }
 
 /// One worker's part of a checkpoint, durable.
@@ -170,7 +153,9 @@ impl Checkpoints {
             carried: Vec::new(),
             stored: None,
             shared: recovered.shared.iter().filter_map(|file| Some((shared_name(file)?.to_owned(), file.clone()))).collect(),
+            vanished: BTreeSet::new(),
             savepoints: BTreeMap::new(),
+            saved: None,
             history: History::new(job),
             doing: Doing::default(),
             given_up: GivenUp::default(),
@@ -218,6 +203,8 @@ impl Checkpoints {
                 let (worker, checkpoint) = (snapshot.worker, snapshot.checkpoint);
                 checkpoint_failure(checkpoint, self.persist(*snapshot), Event::Acknowledged { worker, checkpoint })
             }
+            // Given up while it waited: what was written of it is about to be discarded.
+            Task::Store { checkpoint, .. } if self.given_up.has(checkpoint) => Ok(None),
             Task::Store { checkpoint, end_of_input } => {
                 checkpoint_failure(checkpoint, self.store(checkpoint, end_of_input, now), Event::Stored { checkpoint })
             }
@@ -232,11 +219,14 @@ impl Checkpoints {
                 }
                 Ok(None)
             }
+            // It was complete before it was given up, and has been reported as stored.
+            Task::Discard { checkpoint } if self.saved == Some(checkpoint) => Ok(None),
             Task::Discard { checkpoint } => {
-                if let Err(error) = self.discard(checkpoint) {
-                    warn!(checkpoint, "cannot remove a failed checkpoint: {}", error.chain());
+                let left = self.discard(checkpoint).err().map(|error| error.chain());
+                if let Some(left) = &left {
+                    warn!(checkpoint, "cannot remove a failed checkpoint: {left}");
                 }
-                Ok(None)
+                Ok(Some(Event::Discarded { checkpoint, left }))
             }
             Task::Note(verdict) => {
                 self.history.note(verdict);
@@ -293,7 +283,9 @@ impl Checkpoints {
         let file = self.store.stream_state(checkpoint, worker, &mut |out| snapshot.write(false, out))?;
         self.history.uploaded(checkpoint, file.bytes);
         let frozen = std::mem::take(&mut snapshot.frozen);
-        Ok((file, self.store_databases(checkpoint, worker, frozen)?))
+        let databases = self.store_databases(checkpoint, worker, frozen);
+        self.warn_of_vanished(checkpoint);
+        Ok((file, databases?))
     }
 
     /// Stores the files of frozen state that are not stored yet. What fails amid it is removed when the checkpoint is discarded.
@@ -306,8 +298,9 @@ impl Checkpoints {
             let made = frozen.files()?;
             let mut files = Vec::with_capacity(made.len());
             for FrozenFile { name, path, content } in &made {
-                if let Some(stored) = content.as_ref().and_then(|content| self.shared.get(content)) {
-                    files.push(stored.clone());
+                let stored = content.as_ref().map(|content| self.stored_already(content)).transpose()?.flatten();
+                if let Some(stored) = stored {
+                    files.push(stored);
                     continue;
                 }
                 let stored = match content {
@@ -332,6 +325,10 @@ impl Checkpoints {
         // What a cleaning has removed that then failed is not known: all is stored anew then.
         let shared = std::mem::take(&mut self.shared);
         let kept = self.store.clean_shared(under_way)?;
+        // What the newest checkpoint names and is not there has vanished.
+        let named = self.stored.iter().flat_map(|manifest| &manifest.databases).flat_map(|database| &database.files);
+        let gone = named.filter(|file| shared_name(file).is_some() && !kept.contains(&file.path));
+        self.vanished.extend(gone.map(|file| file.path.clone()));
         self.shared = shared.into_iter().filter(|(_, file)| kept.contains(&file.path)).collect();
         Ok(())
     }
@@ -369,14 +366,17 @@ impl Checkpoints {
             }
         }
         manifest.mark_cut();
+        self.check_whole(&manifest)?;
         if let Some(savepoint) = self.savepoints.get(&checkpoint) {
             savepoint.complete(&manifest)?;
             if !savepoint.also_checkpoint {
                 // What it has not committed stays with the next checkpoint.
                 self.savepoints.remove(&checkpoint);
+                self.saved = Some(checkpoint);
                 return Ok(());
             }
         }
+        self.store.keep_claim()?;
         self.store.write_manifest(&manifest)?;
         self.template.previous = Some(manifest.as_previous()?);
         self.carried.clear();
@@ -427,23 +427,13 @@ impl Checkpoints {
     }
 }
 
-impl Savepoint {
-    /// Writes its manifest: all else is there.
-    fn complete(&self, manifest: &Manifest) -> Result<()> {
-        let mut manifest = Manifest { savepoint: true, trigger: Some(self.trigger.clone()), ..manifest.clone() };
-        if self.also_checkpoint {
-            manifest.databases.clear();
-            manifest.files.clone_from(&self.files);
-            manifest.files.sort_by_key(|file| file.worker);
-        }
-        self.folder.write_manifest(&manifest)
-    }
-}
-
 /// A storage error fails the checkpoint, which the spec may tolerate; any other fails the job.
 fn checkpoint_failure(checkpoint: u64, outcome: Result<()>, done: Event) -> Result<Option<Event>> {
     match outcome {
         Ok(()) => Ok(Some(done)),
+        Err(error) if error.kind() == Kind::Storage && has_vanished(&error) => {
+            Ok(Some(Event::Vanished { checkpoint, reason: error.chain() }))
+        }
         Err(error) if error.kind() == Kind::Storage => Ok(Some(Event::Failed { checkpoint, reason: error.chain() })),
         Err(error) => Err(error),
     }

@@ -22,7 +22,12 @@ pub struct Control {
 /// What a request asks for.
 pub enum Wish {
     /// A savepoint; the job goes on.
-    Savepoint(SavepointFolder),
+    Savepoint {
+        /// Where it goes.
+        folder: SavepointFolder,
+        /// Whether to wait until a checkpoint commits the output that it covers.
+        wait_committed: bool,
+    },
     /// A stop at a checkpoint.
     Stop {
         /// A savepoint of it, if one is wanted.
@@ -44,6 +49,13 @@ pub enum Wish {
 pub enum Granted {
     /// The savepoint with this id exists.
     Saved(u64),
+    /// The savepoint exists, and all output that it covers is committed.
+    SavedAndCommitted {
+        /// Its id.
+        savepoint: u64,
+        /// The checkpoint that committed the output.
+        checkpoint: u64,
+    },
     /// The job has stopped at this checkpoint.
     Stopped(u64),
     /// The job had come to its end, with this checkpoint.
@@ -61,8 +73,8 @@ pub struct Rescaled {
     pub from: u32,
     /// How many there are.
     pub to: u32,
-    /// For how long no worker read anything, in milliseconds.
-    pub pause: u64,
+    /// For how long no worker read anything, in milliseconds; `None` if the process that knew is gone.
+    pub pause: Option<u64>,
     /// How many the job spec or the command line asked for when the process began.
     pub asked: u32,
 }
@@ -93,6 +105,11 @@ impl Control {
         Arc::clone(&self.stop)
     }
 
+    /// Sets that flag.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Whether a stop was requested by a signal.
     #[must_use]
     pub fn stop_requested(&self) -> bool {
@@ -119,14 +136,32 @@ impl Control {
         Ok(receiver)
     }
 
+    /// Whether a request of this trigger id is under way or was granted by this process.
+    pub(super) fn knows(&self, trigger: &str) -> bool {
+        self.triggers().knows(trigger)
+    }
+
     /// Takes the oldest request.
     pub(super) fn next(&self) -> Option<Request> {
         self.requests().pop_front()
     }
 
-    /// Refuses whatever is asked now.
-    pub(super) fn refuse_all(&self, why: &str) {
+    /// Answers whatever is asked now.
+    pub(super) fn answer_all(&self, answer: impl Fn(&Wish) -> Result<Granted>) {
         while let Some(request) = self.next() {
+            let outcome = answer(&request.wish);
+            request.answer(outcome);
+        }
+    }
+
+    /// Takes a request back that the job has not taken yet, and answers it. One that was taken is left alone: its answer is on the way.
+    pub(super) fn withdraw(&self, trigger: &str, why: &str) {
+        let request = {
+            let mut requests = self.requests();
+            let at = requests.iter().position(|request| request.trigger == trigger);
+            at.and_then(|at| requests.remove(at))
+        };
+        if let Some(request) = request {
             request.answer(Err(Error::storage(why)));
         }
     }
@@ -145,7 +180,7 @@ impl Wish {
     #[must_use]
     pub fn folder(&self) -> Option<&SavepointFolder> {
         match self {
-            Self::Savepoint(folder) => Some(folder),
+            Self::Savepoint { folder, .. } => Some(folder),
             Self::Stop { savepoint, .. } | Self::Rescale { savepoint, .. } => savepoint.as_ref(),
         }
     }
@@ -158,21 +193,34 @@ impl Request {
         self.tell(&outcome);
     }
 
-    /// As [`answer`](Self::answer), but leaves what is there of a savepoint to the checkpoint thread, which may still be writing it.
+    /// As [`answer`](Self::answer), but leaves the savepoint's folder alone: the checkpoint thread has seen to it.
     #[expect(clippy::needless_pass_by_value, reason = "an answer is made to be given away")]
     pub(super) fn answer_only(mut self, outcome: Result<Granted>) {
-        self.answered = true;
-        self.triggers.lock().unwrap_or_else(PoisonError::into_inner).answer(&self.trigger, &outcome);
+        self.say(&outcome);
     }
 
+    /// Whether the savepoint that it asks for is complete, durably.
+    pub(super) fn is_saved(&self) -> bool {
+        self.wish.folder().is_some_and(|folder| folder.saved(&self.trigger).is_some())
+    }
+
+    /// Whoever is told of a failure finds nothing: a savepoint is removed before.
     fn tell(&mut self, outcome: &Result<Granted>) {
-        self.answered = true;
-        if outcome.is_err()
-            && let Some(folder) = self.wish.folder()
-        {
-            // Nothing is left of what was never finished; if it cannot be removed it is written over next time.
-            _ = folder.discard();
+        let removed = match (outcome, self.wish.folder()) {
+            (Err(_), Some(folder)) => folder.discard(),
+            _ => Ok(()),
+        };
+        match (outcome, removed) {
+            (Err(error), Err(left)) => {
+                let text = format!("{}; and what was written of its savepoint could not be removed: {}", error.chain(), left.chain());
+                self.say(&Err(Error::new(error.kind(), text)));
+            }
+            _ => self.say(outcome),
         }
+    }
+
+    fn say(&mut self, outcome: &Result<Granted>) {
+        self.answered = true;
         self.triggers.lock().unwrap_or_else(PoisonError::into_inner).answer(&self.trigger, outcome);
     }
 }
@@ -189,7 +237,7 @@ impl Drop for Request {
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.wish {
-            Wish::Savepoint(_) => "savepoint",
+            Wish::Savepoint { .. } => "savepoint",
             Wish::Stop { .. } => "stop",
             Wish::Rescale { .. } => "rescale",
         })

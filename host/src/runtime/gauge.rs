@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tidemill_core::Timestamp;
 use tidemill_core::worker::{INVALID_LANE, Node, OperatorStatistics, WorkerStatistics};
 
+use super::earlier::Earlier;
 use super::job::Job;
 use super::losses::Losses;
 use super::progress::{CheckpointProgress, LaneProgress, OperatorProgress, Progress, SourceProgress};
@@ -19,6 +20,8 @@ pub(super) struct Gauge {
     began: Instant,
     refreshed: Instant,
     workers: BTreeMap<u32, WorkerStatistics>,
+    /// What earlier attempts of this process have counted.
+    earlier: Earlier,
     /// Records read before the current attempt: by earlier processes, and by earlier attempts of this one.
     records_before: u64,
     records_now_before: u64,
@@ -50,6 +53,7 @@ impl Gauge {
             began,
             refreshed: began,
             workers: BTreeMap::new(),
+            earlier: Earlier::default(),
             records_before: 0,
             records_now_before: 0,
             previous: None,
@@ -72,6 +76,7 @@ impl Gauge {
         }
         self.records_now_before += self.read();
         self.records_before = records_in;
+        self.workers.values().for_each(|worker| self.earlier.add(worker));
         self.workers.clear();
         self.losses.attempt();
         self.previous = None;
@@ -145,7 +150,8 @@ impl Gauge {
                     let dead_letters_are_read = job.is_read(index, settings.dead_letter_lane());
                     progress.operators.push(OperatorProgress { dead_letters_are_read, ..self.operator(operator, &settings.uid) });
                     for (lane, LaneName { name, read }) in self.lanes.get(operator).into_iter().flatten().enumerate() {
-                        let records = self.operators(operator).filter_map(|operator| operator.lanes.get(lane)).sum();
+                        let now: u64 = self.operators(operator).filter_map(|operator| operator.lanes.get(lane)).sum();
+                        let records = self.earlier.lane(operator, lane) + now;
                         if records > 0 || *read {
                             progress.lanes.push(LaneProgress { name: name.clone(), records });
                         }
@@ -153,7 +159,8 @@ impl Gauge {
                     operator += 1;
                 }
                 Node::Sink(..) => {
-                    let records = self.workers.values().filter_map(|worker| worker.sinks.get(sink)).sum();
+                    let now: u64 = self.workers.values().filter_map(|worker| worker.sinks.get(sink)).sum();
+                    let records = self.earlier.sink(sink) + now;
                     let name = job.sinks.get(sink).map_or_else(String::new, |(uid, _)| uid.clone());
                     progress.sinks.push(LaneProgress { name, records });
                     sink += 1;
@@ -165,31 +172,34 @@ impl Gauge {
 
     fn source(&self, index: usize, uid: &str) -> SourceProgress {
         let of_all = || self.workers.values().filter_map(|worker| worker.sources.get(index));
+        let earlier = self.earlier.source(index);
         let watermark = of_all().map(|source| source.watermark).min().filter(|watermark| *watermark > Timestamp::MIN);
         SourceProgress {
             uid: uid.to_owned(),
-            records_in: of_all().map(|source| source.records).sum(),
+            records_in: earlier.records + of_all().map(|source| source.records).sum::<u64>(),
             records_per_second: self.rates.get(index).copied().unwrap_or(0.0),
-            invalid: of_all().map(|source| source.invalid).sum(),
+            invalid: earlier.invalid + of_all().map(|source| source.invalid).sum::<u64>(),
             invalid_is_read: true,
             watermark,
         }
     }
 
     fn operator(&self, index: usize, uid: &str) -> OperatorProgress {
-        let sum = |of: fn(&tidemill_core::operator::Metrics) -> u64| self.operators(index).map(|operator| of(&operator.metrics)).sum();
+        let sum =
+            |of: fn(&tidemill_core::operator::Metrics) -> u64| self.operators(index).map(|operator| of(&operator.metrics)).sum::<u64>();
+        let earlier = self.earlier.operator(index);
         OperatorProgress {
             uid: uid.to_owned(),
             keys: sum(|metrics| metrics.keys),
             event_timers: sum(|metrics| metrics.event_timers_pending),
             processing_timers: sum(|metrics| metrics.processing_timers_pending),
-            records_in: sum(|metrics| metrics.records_in),
-            late: sum(|metrics| metrics.late_records),
-            dead_letters: sum(|metrics| metrics.dead_letters),
+            records_in: earlier.records_in + sum(|metrics| metrics.records_in),
+            late: earlier.late + sum(|metrics| metrics.late_records),
+            dead_letters: earlier.dead_letters + sum(|metrics| metrics.dead_letters),
             dead_letters_are_read: true,
-            records_out: self.operators(index).flat_map(|operator| &operator.lanes).sum(),
+            records_out: earlier.records_out() + self.operators(index).flat_map(|operator| &operator.lanes).sum::<u64>(),
             watermark: self.operators(index).map(|operator| operator.watermark).min().filter(|watermark| *watermark > Timestamp::MIN),
-            counters: counters(self.operators(index)),
+            counters: earlier.counters(counters(self.operators(index))),
         }
     }
 

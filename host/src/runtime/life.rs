@@ -20,7 +20,7 @@ use super::{Control, Job, Observer, Outcome, restart};
 use crate::clock::{Clock, monotonic};
 use crate::machine;
 use crate::store::CheckpointStore;
-use crate::store::parallelism::Rescale;
+use crate::store::parallelism::{self as store, Rescale};
 
 /// A job from its first attempt to its end.
 pub(super) struct Life<'a> {
@@ -65,7 +65,7 @@ impl Life<'_> {
             };
             warn!(delay_ms = delay, "the job failed and restarts: {}{}", failure.chain(), machine::advice(&failure));
             self.gauge.restarted();
-            if !self.sleep(delay) {
+            if !self.sleep(delay, &failure) {
                 return Err(
                     failure.while_doing(format!("the job {} was stopped while it waited to restart after a failure", self.job.name))
                 );
@@ -89,7 +89,9 @@ impl Life<'_> {
 
     /// Notes the new number of workers, so that it holds whatever happens from here on.
     fn prepare(&mut self, rescaling: &Rescaling) -> Result<()> {
-        self.store.set_rescale(Rescale { to: rescaling.to, asked: self.asked })?;
+        let trigger = rescaling.request.trigger.clone();
+        let request = store::Request { from: self.job.parallelism, checkpoint: rescaling.checkpoint, trigger };
+        self.store.set_rescale(&Rescale { to: rescaling.to, asked: self.asked, request: Some(request) })?;
         self.job.parallelism = rescaling.to;
         Ok(())
     }
@@ -161,7 +163,7 @@ impl Life<'_> {
     fn say_rescaled(&self, Rescaling { request, checkpoint, to, since }: Rescaling, from: u32) {
         let pause = self.clock.steady().0.saturating_sub(since.0).max(0).unsigned_abs();
         info!(checkpoint, from, to, pause_ms = pause, "rescaled job {} from {from} to {to} workers in {pause} ms", self.job.name);
-        request.answer(Ok(Granted::Rescaled(Rescaled { checkpoint, from, to, pause, asked: self.asked })));
+        request.answer(Ok(Granted::Rescaled(Rescaled { checkpoint, from, to, pause: Some(pause), asked: self.asked })));
     }
 
     /// The job could not start with the new number of workers: it goes on with the old one.
@@ -171,7 +173,7 @@ impl Life<'_> {
         let undone = if before == self.asked {
             self.store.forget_rescale()
         } else {
-            self.store.set_rescale(Rescale { to: before, asked: self.asked })
+            self.store.set_rescale(&Rescale { to: before, asked: self.asked, request: None })
         };
         let left = undone.err().map_or_else(String::new, |error| format!("; and it is still noted that it should: {}", error.chain()));
         let text = format!("the job could not start with {to} workers and goes on with {before}: {}{left}", error.chain());
@@ -210,26 +212,27 @@ impl Life<'_> {
         Ok(Outcome::Stopped { checkpoint, progress })
     }
 
-    /// Whether somebody wants the job to stop, who need not wait until it runs: it has its last checkpoint. Other wishes are refused.
-    fn is_told_to_stop(&self) -> bool {
-        while let Some(request) = self.control.next() {
-            match (&request.wish, self.store.newest()) {
-                (Wish::Stop { savepoint: None, drain: false }, Ok(newest)) => {
-                    request.answer(Ok(Granted::Stopped(newest.map_or(0, |manifest| manifest.checkpoint))));
-                    self.control.refuse_all("the job has stopped");
-                    return true;
-                }
-                _ => request.answer(Err(Error::storage("the job has failed and is about to restart: try again when it runs"))),
-            }
+    /// A job that waits to restart can only be stopped: it is at its newest checkpoint already.
+    fn answer_asleep(&self, wish: &Wish, failure: &Error) -> Result<Granted> {
+        if let Wish::Stop { savepoint: None, drain: false } = wish
+            && let Some(newest) = self.store.newest()?
+        {
+            self.control.stop();
+            return Ok(Granted::Stopped(newest.checkpoint));
         }
-        false
+        Err(Error::storage(format!(
+            "the job has failed and is about to restart: try again when it runs, or stop it at its newest checkpoint without a savepoint; it \
+             failed since: {}",
+            failure.chain()
+        )))
     }
 
     /// Waits before a restart; returns whether to restart at all.
-    fn sleep(&self, millis: i64) -> bool {
+    fn sleep(&self, millis: i64, failure: &Error) -> bool {
         let end = self.clock.steady().plus(millis);
         while self.clock.steady() < end {
-            if self.control.stop_requested() || self.is_told_to_stop() {
+            self.control.answer_all(|wish| self.answer_asleep(wish, failure));
+            if self.control.stop_requested() {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(20));

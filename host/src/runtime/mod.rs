@@ -19,17 +19,20 @@ mod clients;
 mod connectors;
 mod delay;
 
+mod earlier;
 mod gauge;
+mod grant;
 mod io;
 mod life;
 mod losses;
 mod many;
 mod repeated;
+mod saving;
 mod threads;
 mod triggers;
 mod waiting;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidemill_core::checkpoint::manifest::Manifest;
@@ -39,6 +42,7 @@ use tracing::{info, warn};
 
 pub use assemble::{Assembly, Rig};
 pub use control::Control;
+pub use grant::random_trigger;
 pub use job::Job;
 pub use progress::Progress;
 pub use restore::From;
@@ -109,15 +113,12 @@ pub enum Outcome {
 /// The spec, a component or the data folder is not usable, or the job failed and its restart strategy gave up.
 pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) -> Result<Outcome> {
     let _lock = JobLock::acquire(&options.data_dir)?;
-    if let Some(mode) = guarded::open_to_all(&options.data_dir) {
-        let dir = options.data_dir.display();
-        warn!(
-            "every user of this machine can change the job's state, since its folder {dir} has mode {mode:04o}: remove that permission (chmod o-w)"
-        );
-    }
+    warn_if_open_to_all(&options.data_dir);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let store = CheckpointStore::open(Arc::clone(&disk), options.data_dir.join("checkpoints"))?;
     let id = store.claim(&spec.name)?;
+    // From here on: what is asked while the job is starting is done when it runs.
+    let socket = Socket::open(&options.data_dir, &options.control, &disk)?;
     let from = options.from.as_ref().map(|from| Saved::open(Arc::clone(&disk), &from.path)).transpose()?;
     let goes_on = !options.fresh && from.is_none();
     let revision = Revision::of(spec)?;
@@ -154,7 +155,6 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
         name_components(&mut changes, ComponentPlan::all(&job, manifest));
     }
     job.parallelism = parallelism(spec, &store, options.fresh || from.is_some(), job.graph.max_parallelism)?;
-    let _socket = Socket::open(&options.data_dir, &options.control, &disk)?;
     let life = Life {
         job,
         dir: &options.data_dir,
@@ -169,7 +169,18 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
         repeated: Repeated::default(),
         resumed: 0,
     };
-    life.run(observer)
+    let outcome = life.run(observer);
+    socket.end(&outcome);
+    outcome
+}
+
+fn warn_if_open_to_all(dir: &Path) {
+    if let Some(mode) = guarded::open_to_all(dir) {
+        let dir = dir.display();
+        warn!(
+            "every user of this machine can change the job's state, since its folder {dir} has mode {mode:04o}: remove that permission (chmod o-w)"
+        );
+    }
 }
 
 /// What has changed in the job since it last ran, as far as that was recorded.

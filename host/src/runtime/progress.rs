@@ -38,7 +38,7 @@ pub struct Progress {
 pub struct SourceProgress {
     /// Its uid.
     pub uid: String,
-    /// Records read since the last restart, valid or not.
+    /// Records read since the process began, valid or not. Those that are read again after a failure are counted again.
     pub records_in: u64,
     /// Records of the last second.
     pub records_per_second: f64,
@@ -61,7 +61,7 @@ pub struct OperatorProgress {
     pub event_timers: u64,
     /// Pending processing-time timers.
     pub processing_timers: u64,
-    /// Records that came in since the last restart.
+    /// Records that came in since the process began, as those of a source.
     pub records_in: u64,
     /// Records that were behind the watermark when they came in.
     pub late: u64,
@@ -82,7 +82,7 @@ pub struct OperatorProgress {
 pub struct LaneProgress {
     /// `UID` or `UID.lane`.
     pub name: String,
-    /// Records since the last restart.
+    /// Records since the process began, as those of a source.
     pub records: u64,
 }
 

@@ -59,6 +59,7 @@ pub(super) fn recover_from(job: &Job, store: &CheckpointStore, manifest: Option<
     let mut recovered = match manifest {
         Some(manifest) => {
             check(job, manifest, missing_of(manifest))?;
+            check_sinks(job, manifest)?;
             if !store.is_committed(manifest.checkpoint)? {
                 // Noted as after any commit: this checkpoint may be restored once more, after a reader has taken the output away.
                 commit(store, manifest, &job.sinks, &Doing::default())?;
@@ -87,6 +88,29 @@ fn say_restoring(manifest: &Manifest) {
         let checkpoint = manifest.checkpoint;
         info!(checkpoint, bytes, "restoring {bytes} bytes of state from checkpoint {checkpoint}");
     }
+}
+
+/// Checks that no sink is ahead of the newest checkpoint: the output in between would be written twice.
+///
+/// # Errors
+/// One is: a newer checkpoint was there and has been removed.
+fn check_sinks(job: &Job, manifest: &Manifest) -> Result<()> {
+    let (newest, incarnation) = (manifest.checkpoint, manifest.incarnation);
+    for (uid, sink) in &job.sinks {
+        let remembered = sink.remembered()?.filter(|remembered| remembered.elsewhere.is_none());
+        let remembered = remembered.map(|remembered| (remembered.incarnation, remembered.checkpoint));
+        if let Some((found, ahead)) = sink.newest_commit()?.max(remembered)
+            && found == incarnation
+            && ahead > newest
+        {
+            return Err(Error::corrupt(format!(
+                "sink {uid} has committed output up to checkpoint {ahead}, but the newest checkpoint that is there is {newest}: a newer one was \
+                 removed, and output would be written twice. restore chk-{ahead} from a backup, start from chk-{newest} with --from and \
+                 --new-incarnation, or start again from nothing with --fresh"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What becomes of stored state that the job does not have any more.
@@ -120,7 +144,7 @@ pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Res
     for (_, sink) in sinks {
         newest = newest.max(newest_commit(&**sink)?.map(|(incarnation, _)| incarnation));
     }
-    store.set_next_incarnation(newest.map_or(0, |newest| newest + 1))?;
+    store.set_next_incarnation(newest.map_or(Ok(0), after)?)?;
     store.clear()
 }
 
@@ -131,6 +155,19 @@ pub fn forget(store: &CheckpointStore, sinks: &[(String, Arc<dyn Sink>)]) -> Res
 pub(super) fn newest_commit(sink: &dyn Sink) -> Result<Option<(u32, u64)>> {
     let remembered = sink.remembered()?.map(|remembered| (remembered.incarnation, remembered.checkpoint));
     Ok(sink.newest_commit()?.max(remembered))
+}
+
+/// The incarnation after another.
+///
+/// # Errors
+/// There is none: a part in a sink's folder has a name that no job gave it.
+pub(super) fn after(incarnation: u32) -> Result<u32> {
+    // No manifest holds a higher one.
+    incarnation.checked_add(1).filter(|next| *next <= u32::MAX / 2).ok_or_else(|| {
+        Error::config(format!(
+            "no incarnation follows {incarnation}, which a part in a sink's folder has in its name: no job wrote that part, so remove it"
+        ))
+    })
 }
 
 fn begin(job: &Job, store: &CheckpointStore) -> Result<Recovered> {
@@ -182,6 +219,7 @@ fn resume(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> Result<Rec
     for file in manifest.files.iter().filter(|_| !manifest.end_of_input) {
         let bytes = store.read_state(file)?;
         let snapshot = Snapshot::parse(&bytes).map_err(|error| error.while_doing(format!("reading state file {}", file.path)))?;
+        manifest.check_snapshot(file, &snapshot)?;
         for part in snapshot.operators {
             let Some(operator) = job.operators.iter().find(|operator| operator.uid == part.uid) else { continue };
             let stored = manifest.operators.iter().find(|state| state.uid == part.uid);

@@ -10,7 +10,7 @@ use super::checkpoints::commit;
 use super::doing::Doing;
 use super::job::Job;
 use super::plan::{Fate, RestorePlan};
-use super::recovery::{Missing, check, newest_commit};
+use super::recovery::{Missing, after, check, newest_commit};
 use crate::savepoint::Contents;
 use crate::store::CheckpointStore;
 use crate::store::savepoint::Saved;
@@ -206,7 +206,7 @@ fn next_incarnation(job: &Job, store: &CheckpointStore, manifest: &Manifest) -> 
     for (_, sink) in &job.sinks {
         newest = newest.max(newest_commit(&**sink)?.map_or(0, |(incarnation, _)| incarnation));
     }
-    Ok(newest + 1)
+    after(newest)
 }
 
 /// Whether two manifests are of the same moment of the same job: their state is the same, byte for byte.

@@ -1,7 +1,8 @@
 //! The control socket of a running job: `control.sock` in its folder. A request is one line of JSON, and so is its answer:
 //!
 //! `{"ask":"savepoint","path":"/p"}`, `{"ask":"stop","savepoint":"/p","drain":false}` or `{"ask":"rescale","parallelism":5}`, each with a
-//! `"trigger":"ID"` if it may be asked again, then `{"savepoint":7,"path":"/p"}`, `{"stopped":7}`, `{"finished":7}`,
+//! `"trigger":"ID"` if it may be asked again, a savepoint also with `"wait_committed":true`, then `{"savepoint":7,"path":"/p"}` (with
+//! `"committed":8` if that was waited for), `{"stopped":7}`, `{"finished":7}`,
 //! `{"rescaled":7,"from":2,"to":5,"pause_ms":40,"asked":2}` or `{"error":"..","kind":"config"}`. The connection of a stop stays open until the
 //! process has ended.
 
@@ -18,15 +19,15 @@ use serde::{Deserialize, Serialize};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 
+use super::Outcome;
 use super::clients;
 use super::control::{Control, Granted, Reply, Rescaled, Wish};
+use super::grant::{Place, grant};
+use super::waiting::ended_first;
 use crate::machine;
-use crate::store::savepoint::{Saved, SavepointFolder};
 
 /// The name of the socket in the job's folder.
 const NAME: &str = "control.sock";
-/// A longer trigger id is none.
-const LONGEST_TRIGGER: usize = 200;
 
 /// What is asked. `trigger` is the client's name for it, under which it can be asked again; without one it is asked only once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub enum Ask {
         path: PathBuf,
         /// See above.
         trigger: Option<String>,
+        /// Whether to wait until a checkpoint commits the output that it covers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        wait_committed: bool,
     },
     /// A stop at a checkpoint.
     Stop {
@@ -59,15 +63,54 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// The client's name for the request.
+    pub(super) fn trigger(&self) -> Option<&String> {
+        match self {
+            Self::Savepoint { trigger, .. } | Self::Stop { trigger, .. } | Self::Rescale { trigger, .. } => trigger.as_ref(),
+        }
+    }
+
+    /// Where a savepoint is to be, if one is wanted.
+    pub(super) fn savepoint(&self) -> Option<&Path> {
+        match self {
+            Self::Savepoint { path, .. } => Some(path),
+            Self::Stop { savepoint, .. } | Self::Rescale { savepoint, .. } => savepoint.as_deref(),
+        }
+    }
+}
+
 /// What came of it. `path` is where the savepoint is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Answer {
-    Savepoint { savepoint: u64, path: Option<PathBuf> },
-    Stopped { stopped: u64, path: Option<PathBuf> },
-    Finished { finished: u64, path: Option<PathBuf> },
-    Rescaled { rescaled: u64, from: u32, to: u32, pause_ms: u64, asked: u32, path: Option<PathBuf> },
-    Failed { error: String, kind: String },
+    Savepoint {
+        savepoint: u64,
+        /// The checkpoint that committed its output, if that was waited for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        committed: Option<u64>,
+        path: Option<PathBuf>,
+    },
+    Stopped {
+        stopped: u64,
+        path: Option<PathBuf>,
+    },
+    Finished {
+        finished: u64,
+        path: Option<PathBuf>,
+    },
+    Rescaled {
+        rescaled: u64,
+        from: u32,
+        to: u32,
+        pause_ms: Option<u64>,
+        asked: u32,
+        path: Option<PathBuf>,
+    },
+    Failed {
+        error: String,
+        kind: String,
+    },
 }
 
 /// How often a job that has too many clients is asked again, and after which time.
@@ -120,16 +163,30 @@ impl Socket {
         disk.remove(&path).map_err(failed)?;
         let listener = at(dir, |path| UnixListener::bind(path)).map_err(failed)?;
         let socket = Self { path, control: control.clone(), answering: Arc::default() };
-        let (control, disk, answering) = (control.clone(), Arc::clone(disk), Arc::clone(&socket.answering));
-        let serve = move |stream: &UnixStream| serve(stream, &control, &disk, &answering);
+        let place = Place { disk: Arc::clone(disk), checkpoints: dir.join("checkpoints") };
+        let (control, answering) = (control.clone(), Arc::clone(&socket.answering));
+        let serve = move |stream: &UnixStream| serve(stream, &control, &place, &answering);
         machine::spawn("control", move || clients::receive(&listener, |stream, error| _ = say(stream, &failed_with(&error)), serve))?;
         Ok(socket)
     }
 }
 
+impl Socket {
+    /// Answers those who have asked since the job came to its end.
+    pub(super) fn end(&self, outcome: &Result<Outcome>) {
+        self.control.answer_all(|wish| match (outcome, wish) {
+            (Ok(Outcome::Stopped { checkpoint, .. }), Wish::Stop { savepoint: None, .. }) => Ok(Granted::Stopped(*checkpoint)),
+            (Ok(Outcome::Finished { checkpoint, .. }), Wish::Stop { savepoint: None, .. }) => Ok(Granted::Finished(*checkpoint)),
+            (Ok(Outcome::Stopped { checkpoint, .. } | Outcome::Finished { checkpoint, .. }), _) => Err(ended_first(*checkpoint)),
+            (Err(error), _) => Err(Error::new(error.kind(), format!("the job has failed: {}", error.chain()))),
+            (Ok(Outcome::AlreadyFinished { checkpoint }), _) => Err(ended_first(*checkpoint)),
+        });
+    }
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.control.refuse_all("the job has ended without doing it: its log says what became of it");
+        self.control.answer_all(|_| Err(Error::storage("the job has ended without doing it: its log says what became of it")));
         self.answering.wait(LAST_WORDS);
         // Whatever is left of it is removed by the next process.
         _ = std::fs::remove_file(&self.path);
@@ -175,7 +232,10 @@ fn ask_once(dir: &Path, ask: &Ask) -> Result<Reply> {
         _ = reader.read_line(&mut line);
     }
     match answer {
-        Answer::Savepoint { savepoint, path } => Ok(Reply { granted: Granted::Saved(savepoint), savepoint: path }),
+        Answer::Savepoint { savepoint, committed: None, path } => Ok(Reply { granted: Granted::Saved(savepoint), savepoint: path }),
+        Answer::Savepoint { savepoint, committed: Some(checkpoint), path } => {
+            Ok(Reply { granted: Granted::SavedAndCommitted { savepoint, checkpoint }, savepoint: path })
+        }
         Answer::Stopped { stopped, path } => Ok(Reply { granted: Granted::Stopped(stopped), savepoint: path }),
         Answer::Finished { finished, path } => Ok(Reply { granted: Granted::Finished(finished), savepoint: path }),
         Answer::Rescaled { rescaled, from, to, pause_ms, asked, path } => {
@@ -193,7 +253,7 @@ fn ask_once(dir: &Path, ask: &Ask) -> Result<Reply> {
     }
 }
 
-fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>, answering: &Answering) {
+fn serve(mut stream: &UnixStream, control: &Control, place: &Place, answering: &Answering) {
     let request = match clients::request(stream) {
         Ok(Some(line)) => {
             serde_json::from_str::<Ask>(&line).map_err(|error| Error::config("this is no request that the job knows").caused_by(error))
@@ -202,7 +262,7 @@ fn serve(mut stream: &UnixStream, control: &Control, disk: &Arc<dyn Disk>, answe
         Err(error) => Err(error),
     };
     answering.begin();
-    let answer = request.and_then(|request| grant(request, control, disk)).map_or_else(|error| failed_with(&error), answer);
+    let answer = request.and_then(|request| grant(&request, control, place)).map_or_else(|error| failed_with(&error), answer);
     // One who has gone away hears nothing.
     let heard = say(stream, &answer).is_ok();
     answering.end();
@@ -229,48 +289,14 @@ fn failed_with(error: &Error) -> Answer {
 fn answer(reply: Reply) -> Answer {
     let path = reply.savepoint;
     match reply.granted {
-        Granted::Saved(savepoint) => Answer::Savepoint { savepoint, path },
+        Granted::Saved(savepoint) => Answer::Savepoint { savepoint, committed: None, path },
+        Granted::SavedAndCommitted { savepoint, checkpoint } => Answer::Savepoint { savepoint, committed: Some(checkpoint), path },
         Granted::Stopped(stopped) => Answer::Stopped { stopped, path },
         Granted::Finished(finished) => Answer::Finished { finished, path },
         Granted::Rescaled(Rescaled { checkpoint, from, to, pause, asked }) => {
             Answer::Rescaled { rescaled: checkpoint, from, to, pause_ms: pause, asked, path }
         }
     }
-}
-
-fn grant(ask: Ask, control: &Control, disk: &Arc<dyn Disk>) -> Result<Reply> {
-    // The folder is made first, so that one that cannot be written to stops nothing.
-    let folder = |path: PathBuf| SavepointFolder::create(Arc::clone(disk), path);
-    let (path, trigger) = match &ask {
-        Ask::Savepoint { path, trigger } => (Some(path), trigger),
-        Ask::Stop { savepoint, trigger, .. } | Ask::Rescale { savepoint, trigger, .. } => (savepoint.as_ref(), trigger),
-    };
-    let trigger = trigger_id(trigger.as_ref())?;
-    if let (Ask::Savepoint { path, .. }, Some(savepoint)) = (&ask, path.and_then(|path| Saved::of_trigger(disk, path, &trigger))) {
-        // Taken by a process before this one, which could not say so any more.
-        return Ok(Reply { granted: Granted::Saved(savepoint), savepoint: Some(path.clone()) });
-    }
-    let path = path.cloned();
-    let wish = || {
-        Ok(match ask {
-            Ask::Savepoint { path, .. } => Wish::Savepoint(folder(path)?),
-            Ask::Stop { savepoint, drain, .. } => Wish::Stop { savepoint: savepoint.map(folder).transpose()?, drain },
-            Ask::Rescale { parallelism, savepoint, .. } => Wish::Rescale { parallelism, savepoint: savepoint.map(folder).transpose()? },
-        })
-    };
-    let ended = |_| Err(Error::storage("the job has ended without doing it: its log says what became of it"));
-    control.ask(&trigger, path.as_deref(), wish)?.recv().unwrap_or_else(ended)
-}
-
-/// The client's name for a request, or one that nobody else has.
-fn trigger_id(given: Option<&String>) -> Result<String> {
-    let Some(id) = given else { return Ok(format!("{:032x}", fastrand::u128(..))) };
-    if id.is_empty() || id.len() > LONGEST_TRIGGER || !id.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Error::config(format!(
-            "a trigger id has 1 to {LONGEST_TRIGGER} visible ASCII characters and no space: `{id}` has not"
-        )));
-    }
-    Ok(id.clone())
 }
 
 /// Does something with the socket's path. A path may be longer than an address can hold, so the folder is reached through its handle.
@@ -292,7 +318,8 @@ mod tests {
 
     use super::{Ask, Granted, Reply, Socket, ask, at};
     use crate::disk::RealDisk;
-    use crate::runtime::control::{Control, Wish};
+    use crate::runtime::control::Control;
+    use crate::runtime::socket::Wish;
 
     #[test]
     fn requests_are_answered_even_in_a_folder_with_a_long_path() {
@@ -306,7 +333,7 @@ mod tests {
             thread::spawn(move || {
                 loop {
                     if let Some(request) = control.next() {
-                        let saves = matches!(&request.wish, Wish::Savepoint(folder) if folder.dir().ends_with("s"));
+                        let saves = matches!(&request.wish, Wish::Savepoint { folder, .. } if folder.dir().ends_with("s"));
                         assert!(saves);
                         return request.answer(Ok(Granted::Saved(7)));
                     }
@@ -316,7 +343,7 @@ mod tests {
         };
         let path = root.path().join("s");
         let saved = Reply { granted: Granted::Saved(7), savepoint: Some(path.clone()) };
-        let wanted = |trigger: &str| Ask::Savepoint { path: path.clone(), trigger: Some(trigger.to_owned()) };
+        let wanted = |trigger: &str| Ask::Savepoint { path: path.clone(), trigger: Some(trigger.to_owned()), wait_committed: false };
         assert_eq!(ask(&dir, &wanted("first")).unwrap(), saved);
         job.join().unwrap();
         // Nobody takes requests any more: it is answered from memory.

@@ -26,6 +26,11 @@ struct Trigger {
 }
 
 impl Triggers {
+    /// Whether a request of this id is under way or was granted.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.0.iter().any(|known| known.id == id)
+    }
+
     /// Notes who asks. Returns whether the request is new: then somebody must see to it that it is answered.
     ///
     /// # Errors
@@ -42,7 +47,10 @@ impl Triggers {
         if let Some(folder) = folder
             && self.0.iter().any(|other| other.granted.is_none() && other.folder.as_deref() == Some(folder))
         {
-            return Err(Error::config(format!("another savepoint is being written to {}: name another folder", folder.display())));
+            return Err(Error::config(format!(
+                "another savepoint is being written to {}: wait for it, or name another folder",
+                folder.display()
+            )));
         }
         self.0.push_back(Trigger { id: id.to_owned(), folder: folder.map(Path::to_owned), granted: None, waiting: vec![answer] });
         Ok(true)

@@ -1,6 +1,6 @@
 //! Those who wait for an answer when an attempt has ended.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use tidemill_core::{Error, Result, Timestamp};
 
@@ -9,8 +9,12 @@ use super::control::{Granted, Request, Wish};
 
 /// Those who wait for an answer when an attempt has ended.
 pub(super) struct Waiting {
-    /// For savepoints.
+    /// For savepoints that have not begun.
     pub(super) savepoints: VecDeque<Request>,
+    /// For savepoints that have, by their ids.
+    pub(super) saving: BTreeMap<u64, Request>,
+    /// For a checkpoint after a savepoint that exists, by its id.
+    pub(super) committing: BTreeMap<u64, Request>,
     /// For the stop, or the rescale.
     pub(super) stop: Option<Request>,
     /// The checkpoint that the stop's savepoint is of.
@@ -42,24 +46,35 @@ impl Waiting {
         self.stop.take().map(|request| Rescaling { request, checkpoint, to, since })
     }
 
-    /// Tells them how it has ended.
+    /// Tells them how it has ended. Nothing writes to their savepoints any more.
     pub(super) fn tell(self, end: &Result<End>) {
-        let first = |checkpoint: u64| Error::config(format!("the job came to its end first, with checkpoint {checkpoint}"));
         let failed = |error: &Error| Error::new(error.kind(), format!("the job failed meanwhile: {}", error.chain()));
+        let not_saved = || match end {
+            Ok(End::Stopped(checkpoint) | End::Finished(checkpoint)) => ended_first(*checkpoint),
+            Err(error) => failed(error),
+        };
+        for (savepoint, request) in self.saving {
+            // The job may have ended after the savepoint was written and before anybody heard of it.
+            match &request.wish {
+                Wish::Savepoint { wait_committed: false, .. } if request.is_saved() => request.answer(Ok(Granted::Saved(savepoint))),
+                Wish::Savepoint { .. } if request.is_saved() => tell_of_commit(savepoint, request, end, &not_saved()),
+                _ => request.answer(Err(not_saved())),
+            }
+        }
+        for (savepoint, request) in self.committing {
+            tell_of_commit(savepoint, request, end, &not_saved());
+        }
         for request in self.savepoints {
-            request.answer(Err(match end {
-                Ok(End::Stopped(checkpoint) | End::Finished(checkpoint)) => first(*checkpoint),
-                Err(error) => failed(error),
-            }));
+            request.answer(Err(not_saved()));
         }
         if let Some(request) = self.stop {
             let saves = request.wish.folder().is_some();
             let rescales = matches!(request.wish, Wish::Rescale { .. });
             let outcome = match end {
-                Ok(End::Finished(checkpoint)) if rescales => Err(first(*checkpoint)),
+                Ok(End::Finished(checkpoint)) if rescales => Err(ended_first(*checkpoint)),
                 Ok(End::Stopped(checkpoint)) => Ok(Granted::Stopped(*checkpoint)),
                 Ok(End::Finished(checkpoint)) if !saves || self.saved_at == Some(*checkpoint) => Ok(Granted::Finished(*checkpoint)),
-                Ok(End::Finished(checkpoint)) => Err(first(*checkpoint)),
+                Ok(End::Finished(checkpoint)) => Err(ended_first(*checkpoint)),
                 Err(error) => Err(failed(error)),
             };
             request.answer(outcome);
@@ -67,15 +82,40 @@ impl Waiting {
     }
 }
 
+/// Tells whether the output of a savepoint, which exists, is committed now that the attempt has ended.
+fn tell_of_commit(savepoint: u64, request: Request, end: &Result<End>, error: &Error) {
+    if let Ok(End::Stopped(checkpoint) | End::Finished(checkpoint)) = *end
+        && checkpoint > savepoint
+    {
+        return request.answer_only(Ok(Granted::SavedAndCommitted { savepoint, checkpoint }));
+    }
+    let place = request.wish.folder().map_or_else(String::new, |folder| format!(" in {}", folder.dir().display()));
+    let text = format!(
+        "savepoint {savepoint} is{place}, but no checkpoint has committed the output that it covers: {}; the job writes that output again, so \
+         take another savepoint when it runs",
+        error.chain()
+    );
+    request.answer_only(Err(Error::new(error.kind(), text)));
+}
+
+/// The job has ended before it could do what was asked.
+pub(super) fn ended_first(checkpoint: u64) -> Error {
+    Error::config(format!("the job came to its end first, with checkpoint {checkpoint}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
+    use std::collections::{BTreeMap, VecDeque};
+    use std::sync::Arc;
 
+    use tidemill_core::checkpoint::manifest::{Manifest, VERSION};
     use tidemill_core::{Error, Timestamp};
 
     use super::{End, Waiting};
+    use crate::disk::RealDisk;
     use crate::runtime::Control;
-    use crate::runtime::control::Wish;
+    use crate::runtime::control::{Granted, Wish};
+    use crate::store::savepoint::SavepointFolder;
 
     #[test]
     fn a_rescale_is_refused_if_the_job_ends_first() {
@@ -85,7 +125,14 @@ mod tests {
         ] {
             let control = Control::default();
             let answer = control.ask("id", None, || Ok(Wish::Rescale { parallelism: 5, savepoint: None })).unwrap();
-            let mut waiting = Waiting { savepoints: VecDeque::new(), stop: control.next(), saved_at: None, stopped_reading: None };
+            let mut waiting = Waiting {
+                savepoints: VecDeque::new(),
+                saving: BTreeMap::new(),
+                committing: BTreeMap::new(),
+                stop: control.next(),
+                saved_at: None,
+                stopped_reading: None,
+            };
             assert!(waiting.take_rescaling(&end, Timestamp(0)).is_none());
             waiting.tell(&end);
             assert_eq!(answer.recv().unwrap().unwrap_err().chain(), said);
@@ -93,11 +140,65 @@ mod tests {
     }
 
     #[test]
+    fn a_savepoint_that_waits_for_its_commit_hears_of_the_end() {
+        for (end, said) in [
+            (Ok(End::Stopped(8)), Ok(Granted::SavedAndCommitted { savepoint: 7, checkpoint: 8 })),
+            (Ok(End::Finished(8)), Ok(Granted::SavedAndCommitted { savepoint: 7, checkpoint: 8 })),
+            (Err(Error::storage("full")), Err("no checkpoint has committed the output that it covers: the job failed meanwhile: full")),
+        ] {
+            let (root, control) = (tempfile::tempdir().unwrap(), Control::default());
+            let folder = SavepointFolder::create(Arc::new(RealDisk), root.path().join("sp")).unwrap();
+            folder.write_manifest(&Manifest { version: VERSION, savepoint: true, ..Manifest::default() }).unwrap();
+            let wish = Wish::Savepoint { folder: folder.clone(), wait_committed: true };
+            let answer = control.ask("id", None, || Ok(wish)).unwrap();
+            let committing = BTreeMap::from([(7, control.next().unwrap())]);
+            let (savepoints, saving) = (VecDeque::new(), BTreeMap::new());
+            Waiting { savepoints, saving, committing, stop: None, saved_at: None, stopped_reading: None }.tell(&end);
+            match (answer.recv().unwrap(), said) {
+                (Ok(reply), Ok(granted)) => assert_eq!(reply.granted, granted),
+                (Err(error), Err(text)) => assert!(error.chain().contains(text), "{}", error.chain()),
+                (answer, _) => panic!("{answer:?}"),
+            }
+            assert!(folder.dir().join("manifest.json").exists(), "whatever is said of its output, it is there");
+        }
+    }
+
+    #[test]
+    fn a_savepoint_that_was_written_before_the_job_failed_is_there_and_one_that_was_not_leaves_nothing() {
+        for written in [true, false] {
+            let (root, control) = (tempfile::tempdir().unwrap(), Control::default());
+            let folder = SavepointFolder::create(Arc::new(RealDisk), root.path().join("sp")).unwrap();
+            folder.stream_state(0, &mut |out| out(b"state")).unwrap();
+            if written {
+                let trigger = Some("id".to_owned());
+                folder
+                    .write_manifest(&Manifest { version: VERSION, savepoint: true, checkpoint: 7, trigger, ..Manifest::default() })
+                    .unwrap();
+            }
+            let wish = Wish::Savepoint { folder: folder.clone(), wait_committed: false };
+            let answer = control.ask("id", None, || Ok(wish)).unwrap();
+            let saving = BTreeMap::from([(7, control.next().unwrap())]);
+            let (savepoints, committing) = (VecDeque::new(), BTreeMap::new());
+            let end = Err(Error::storage("full"));
+            Waiting { savepoints, saving, committing, stop: None, saved_at: None, stopped_reading: None }.tell(&end);
+            let answer = answer.recv().unwrap();
+            assert_eq!(answer.is_ok_and(|reply| reply.granted == Granted::Saved(7)), written);
+            assert_eq!(SavepointFolder::create(Arc::new(RealDisk), folder.dir().to_owned()).is_ok(), !written);
+        }
+    }
+
+    #[test]
     fn a_rescale_counts_its_pause_from_when_the_sources_stopped() {
         let control = Control::default();
         let _answer = control.ask("id", None, || Ok(Wish::Rescale { parallelism: 5, savepoint: None })).unwrap();
-        let mut waiting =
-            Waiting { savepoints: VecDeque::new(), stop: control.next(), saved_at: None, stopped_reading: Some(Timestamp(7)) };
+        let mut waiting = Waiting {
+            savepoints: VecDeque::new(),
+            saving: BTreeMap::new(),
+            committing: BTreeMap::new(),
+            stop: control.next(),
+            saved_at: None,
+            stopped_reading: Some(Timestamp(7)),
+        };
         let rescaling = waiting.take_rescaling(&Ok(End::Stopped(3)), Timestamp(9)).unwrap();
         assert_eq!((rescaling.checkpoint, rescaling.to, rescaling.since), (3, 5, Timestamp(7)));
     }

@@ -28,6 +28,7 @@ fn pieces(saved: &Saved, visit: &mut dyn FnMut(&str, Piece<'_>) -> Result<()>) -
     for file in &saved.manifest.files {
         let bytes = saved.read_state(file)?;
         let snapshot = Snapshot::parse(&bytes).map_err(|error| error.while_doing(format!("reading {} of {}", file.path, saved.name())))?;
+        saved.manifest.check_snapshot(file, &snapshot).map_err(|error| error.while_doing(format!("reading {}", saved.name())))?;
         for operator in snapshot.operators {
             let doing = |error: tidemill_core::Error| {
                 error.while_doing(format!("reading operator {} in {} of {}", operator.uid, file.path, saved.name()))

@@ -11,6 +11,7 @@ pub mod parallelism;
 pub mod savepoint;
 
 mod owner;
+mod present;
 pub(crate) mod record;
 mod revision;
 mod shared;
@@ -20,9 +21,9 @@ pub use self::shared::shared_name;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use tidemill_core::checkpoint::manifest::{Manifest, StateFile};
+use tidemill_core::checkpoint::manifest::{MOST_BYTES, Manifest, StateFile};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
@@ -42,6 +43,8 @@ const PREFIX: &str = "chk-";
 pub struct CheckpointStore {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    /// The record of whose checkpoints these are, once it was read or written.
+    claim: Arc<OnceLock<String>>,
 }
 
 impl CheckpointStore {
@@ -52,7 +55,7 @@ impl CheckpointStore {
     pub fn open(disk: Arc<dyn Disk>, dir: PathBuf) -> Result<Self> {
         disk.create_dir(&dir)
             .map_err(|error| Error::config(format!("creating the checkpoint folder {}", dir.display())).caused_by(error))?;
-        Ok(Self { disk, dir })
+        Ok(Self { disk, dir, claim: Arc::default() })
     }
 
     /// The disk that they are on.
@@ -101,7 +104,7 @@ impl CheckpointStore {
     pub fn newest(&self) -> Result<Option<Manifest>> {
         for id in self.ids()?.into_iter().rev() {
             let path = self.chk(id).join(MANIFEST);
-            match self.disk.read(&path) {
+            match self.disk.read_at_most(&path, MOST_BYTES) {
                 Ok(bytes) => {
                     // The process that wrote it may have died before its name was durable. If its output were committed now and a power cut
                     // then took the name back, the output would come twice.
@@ -271,7 +274,7 @@ impl CheckpointStore {
     /// The record cannot be read.
     pub fn restoring(&self) -> Result<Option<String>> {
         let path = self.dir.join(RESTORING);
-        match self.disk.read(&path) {
+        match self.disk.read_at_most(&path, record::MOST_BYTES) {
             Ok(bytes) => Ok(Some(record::content(&bytes).unwrap_or("a savepoint").to_owned())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
@@ -296,7 +299,7 @@ impl CheckpointStore {
 
     fn read_number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         let path = self.dir.join(name);
-        match self.disk.read(&path) {
+        match self.disk.read_at_most(&path, record::MOST_BYTES) {
             Ok(bytes) => match record::content(&bytes).map(str::parse) {
                 Some(Ok(number)) => Ok(Some(number)),
                 _ => Err(Error::corrupt(format!("{} does not hold a number with its checksum: restore it from a backup", path.display()))),
@@ -386,7 +389,13 @@ pub(crate) fn write_durably(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> 
 }
 
 fn read_state(disk: &Arc<dyn Disk>, path: &Path, file: &StateFile, remedy: &str) -> Result<Vec<u8>> {
-    let bytes = disk.read(path).map_err(|error| Error::storage(format!("reading state file {}", path.display())).caused_by(error))?;
+    let bytes = disk.read_at_most(path, file.bytes).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            let (path, bytes) = (path.display(), file.bytes);
+            Error::corrupt(format!("state file {path} is damaged: it has more than the {bytes} bytes that were written; {remedy}"))
+        }
+        _ => Error::storage(format!("reading state file {}", path.display())).caused_by(error),
+    })?;
     let (found, sum) = (bytes.len(), checksum(&bytes));
     if found as u64 == file.bytes && sum == file.checksum {
         return Ok(bytes);

@@ -1,6 +1,7 @@
 //! Whose checkpoints a folder holds. The record outlives the checkpoints, which a job may delete at its end.
 
 use tidemill_core::{Error, Result};
+use tracing::warn;
 
 use super::{CheckpointStore, record};
 
@@ -14,7 +15,7 @@ impl CheckpointStore {
     /// The folder is another job's: one would forget the other's checkpoints, or take its end for its own. Or it cannot be read or written.
     pub fn claim(&self, job: &str) -> Result<u64> {
         let path = self.dir.join(OWNER);
-        match self.disk.read(&path) {
+        match self.disk.read_at_most(&path, record::MOST_BYTES) {
             Ok(bytes) => {
                 let text = record::content(&bytes).and_then(|text| text.split_once(' '));
                 let parsed = text.and_then(|(name, id)| Some((name, u64::from_str_radix(id, 16).ok()?)));
@@ -25,6 +26,7 @@ impl CheckpointStore {
                     ))
                 })?;
                 if name == job {
+                    _ = self.claim.set(String::from_utf8_lossy(&bytes).into_owned());
                     return Ok(id);
                 }
                 // What never got to a checkpoint has nothing to lose: the job may only have been renamed.
@@ -42,8 +44,24 @@ impl CheckpointStore {
             return Err(self.other(&manifest.job, job));
         }
         let id = fastrand::u64(..);
-        self.write(&path, record::line(&format!("{job} {id:016x}")).as_bytes())?;
+        let line = record::line(&format!("{job} {id:016x}"));
+        self.write(&path, line.as_bytes())?;
+        _ = self.claim.set(line);
         Ok(id)
+    }
+
+    /// Writes the record of whose folder it is again if somebody has removed it while the job runs: the next start would not know its own
+    /// hidden output.
+    ///
+    /// # Errors
+    /// It did not become durable, or the disk does not tell whether it is there.
+    pub fn keep_claim(&self) -> Result<()> {
+        let Some(line) = self.claim.get() else { return Ok(()) };
+        if self.has(OWNER, line.len() as u64)? {
+            return Ok(());
+        }
+        warn!("{} was removed while the job runs, and is written again", self.dir.join(OWNER).display());
+        self.write(&self.dir.join(OWNER), line.as_bytes())
     }
 
     fn other(&self, owner: &str, job: &str) -> Error {

@@ -2,6 +2,9 @@
 
 use super::checksum;
 
+/// No record is longer.
+pub(super) const MOST_BYTES: u64 = 64 << 10;
+
 /// The line for a content without line breaks.
 pub(crate) fn line(content: &str) -> String {
     format!("{content} {}\n", checksum(content.as_bytes()))

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidemill_core::checkpoint::manifest::{Manifest, StateFile, StoredFile};
+use tidemill_core::checkpoint::manifest::{MOST_BYTES, Manifest, StateFile, StoredFile};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Error, Kind, Result};
 
@@ -16,8 +16,8 @@ use crate::disk::kind_of;
 /// A savepoint that is being written.
 #[derive(Clone)]
 pub struct SavepointFolder {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) dir: PathBuf,
 }
 
 impl SavepointFolder {
@@ -33,6 +33,14 @@ impl SavepointFolder {
         };
         disk.create_dir(&dir).map_err(failed)?;
         let entries = disk.list(&dir).map_err(failed)?;
+        if entries.contains(&dir.join(MANIFEST))
+            && let Ok(Saved { manifest, .. }) = Saved::open(Arc::clone(&disk), &dir)
+        {
+            return Err(Error::config(format!(
+                "a savepoint needs a folder of its own, but savepoint {} of job {} is in {shown} already: name another folder, or remove this one",
+                manifest.checkpoint, manifest.job
+            )));
+        }
         if let Some(other) = entries.iter().find(|path| !is_leftover(path)) {
             return Err(Error::config(format!(
                 "a savepoint needs a folder of its own, but {} exists: name another folder, or remove this one",
@@ -43,6 +51,12 @@ impl SavepointFolder {
         disk.sync_dir(&dir).map_err(failed)?;
         entries.iter().try_for_each(|path| disk.remove(path)).map_err(failed)?;
         Ok(Self { disk, dir })
+    }
+
+    /// The folder of a savepoint that is there, in order to remove it.
+    #[must_use]
+    pub fn of_request(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
+        Self { disk, dir }
     }
 
     /// Where it is.
@@ -65,6 +79,13 @@ impl SavepointFolder {
     /// It may not have become durable.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
         self.write(MANIFEST, &manifest.to_bytes()?)
+    }
+
+    /// The id of the savepoint in the folder, if there is one that was asked for under this trigger id. Its name is durable then.
+    #[must_use]
+    pub fn saved(&self, trigger: &str) -> Option<u64> {
+        self.disk.sync_dir(&self.dir).ok()?;
+        Saved::of_trigger(&self.disk, &self.dir, trigger)
     }
 
     /// Notes that all output that the savepoint covers is committed.
@@ -120,7 +141,7 @@ impl Saved {
             Some(name) if name == MANIFEST => (path.parent().unwrap_or(path).to_owned(), path.to_owned()),
             _ => (path.to_owned(), path.join(MANIFEST)),
         };
-        let bytes = disk.read(&file).map_err(|error| {
+        let bytes = disk.read_at_most(&file, MOST_BYTES).map_err(|error| {
             let shown = path.display();
             match error.kind() {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => Error::config(format!(
@@ -175,7 +196,7 @@ impl Saved {
     /// The folder that the paths of the manifest are relative to, as a store.
     #[must_use]
     pub fn store(&self) -> CheckpointStore {
-        CheckpointStore { disk: Arc::clone(&self.disk), dir: self.base.clone() }
+        CheckpointStore { disk: Arc::clone(&self.disk), dir: self.base.clone(), claim: Arc::default() }
     }
 
     fn inside(&self, path: &str) -> Result<PathBuf> {
@@ -257,7 +278,7 @@ mod tests {
         let mut file = folder.stream_state(0, &mut |out| out(b"state")).unwrap();
         file.path = "../x".to_owned();
         folder.write_manifest(&Manifest { version: VERSION, savepoint: true, files: vec![file], ..Manifest::default() }).unwrap();
-        let saved = Saved::open(Arc::new(RealDisk), folder.dir()).unwrap();
-        assert!(saved.read_state(&saved.manifest.files[0]).unwrap_err().chain().contains("outside of its folder"));
+        let refused = Saved::open(Arc::new(RealDisk), folder.dir()).err().unwrap().chain();
+        assert!(refused.contains("the file ../x, outside of its folder"), "{refused}");
     }
 }

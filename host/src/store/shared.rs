@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tidemill_core::checkpoint::manifest::{Manifest, StoredFile};
+use tidemill_core::checkpoint::manifest::{MOST_BYTES, Manifest, StoredFile};
 use tidemill_core::{Error, Result};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -54,7 +54,7 @@ impl CheckpointStore {
         let copied = self.disk.read_parts(from, &mut |part| {
             hash.update(part);
             bytes += part.len() as u64;
-            target.write(part)
+            no_longer_than(expected, bytes).and_then(|()| target.write(part))
         });
         copied.map_err(failed)?;
         let copy = StoredFile { name: name.to_owned(), bytes, checksum: format!("{:016x}", hash.digest()), path };
@@ -85,6 +85,7 @@ impl CheckpointStore {
         let read = self.disk.read_parts(&path, &mut |part| {
             bytes += part.len() as u64;
             hash.update(part);
+            no_longer_than(Some(file), bytes)?;
             let written = copy.as_mut().map_or(Ok(()), |copy| copy.write(part));
             failed = written.is_err();
             written
@@ -126,7 +127,10 @@ impl CheckpointStore {
             return Ok(None);
         }
         let path = self.chk(id).join(MANIFEST);
-        let bytes = self.disk.read(&path).map_err(|error| Error::storage(format!("reading {}", path.display())).caused_by(error))?;
+        let bytes = self
+            .disk
+            .read_at_most(&path, MOST_BYTES)
+            .map_err(|error| Error::storage(format!("reading {}", path.display())).caused_by(error))?;
         manifest(id, &path, &bytes).map(Some)
     }
 }
@@ -143,6 +147,17 @@ fn compare(path: &Path, file: &StoredFile, bytes: u64, checksum: &str) -> Result
         file.bytes,
         file.checksum
     )))
+}
+
+/// Fails once more was read of a file than it can have.
+fn no_longer_than(expected: Option<&StoredFile>, bytes: u64) -> std::io::Result<()> {
+    match expected.filter(|expected| bytes > expected.bytes) {
+        Some(expected) => {
+            let text = format!("it is damaged: it has more than the {} bytes that were written", expected.bytes);
+            Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What stands for the content of a shared file; `None` for a file of one checkpoint only.

@@ -29,7 +29,7 @@ impl Fixture {
             .zip(0..)
             .map(|(bytes, worker)| self.store.write_state(checkpoint, worker, bytes).unwrap())
             .collect::<Vec<_>>();
-        let manifest = Manifest { version: VERSION, checkpoint, files, ..Manifest::default() };
+        let manifest = Manifest { version: VERSION, checkpoint, parallelism: 2, files, ..Manifest::default() };
         self.store.write_manifest(&manifest).unwrap();
         manifest
     }

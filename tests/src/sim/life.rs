@@ -3,7 +3,7 @@
 //! It has the parts of the real runtime (workers, checkpoint thread, coordinator), and the queues between them, so that commands and
 //! reports are as late as threads may make them. A worker that waits sleeps until something wakes it, or the clock does.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,14 +68,18 @@ pub struct Life {
     end: Option<Action>,
     /// The plain savepoint under way.
     saving: Option<u64>,
-    /// The savepoints that are wanted; the first may be under way.
+    /// The savepoints that are wanted.
     wanted: VecDeque<SavepointFolder>,
+    /// Those that have begun, by their ids, until it is certain what came of them.
+    begun: BTreeMap<u64, SavepointFolder>,
     /// Where the savepoint of the stop goes.
     at_stop: Option<SavepointFolder>,
     /// The checkpoint that it is of.
     saved_at: Option<u64>,
     /// The savepoints that the user was told are there.
     saved: Vec<PathBuf>,
+    /// Those that the user was told have failed, and of which nothing is left.
+    failed: Vec<PathBuf>,
     breaks: Option<Breaks>,
 }
 
@@ -144,7 +148,7 @@ impl Life {
         }
         let (tasks, messages) = Default::default();
         let (phase, tally, end) = (Phase::Run, Tally::default(), None);
-        let (saving, wanted, at_stop, saved_at, saved, breaks) = Default::default();
+        let (saving, wanted, begun, at_stop, saved_at, saved, failed, breaks) = Default::default();
         Ok(Some(Self {
             rng,
             store,
@@ -159,9 +163,11 @@ impl Life {
             end,
             saving,
             wanted,
+            begun,
             at_stop,
             saved_at,
             saved,
+            failed,
             breaks,
         }))
     }
@@ -220,6 +226,11 @@ impl Life {
         std::mem::take(&mut self.saved)
     }
 
+    /// The savepoints that the user was told have failed.
+    pub fn take_failed(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.failed)
+    }
+
     fn tell_stop(&mut self, checkpoint: u64) {
         if let Some(folder) = self.at_stop.take_if(|_| self.saved_at == Some(checkpoint)) {
             self.saved.push(folder.dir().to_owned());
@@ -229,15 +240,18 @@ impl Life {
     /// Tells the checkpoint thread where a savepoint goes, before any part of it comes.
     fn save(&mut self, barrier: Barrier) {
         let Barrier { checkpoint, savepoint, stop, .. } = barrier;
-        let folder = if savepoint { self.wanted.front() } else { self.at_stop.as_ref().filter(|_| stop) };
+        if savepoint && let Some(folder) = self.wanted.pop_front() {
+            self.begun.insert(checkpoint, folder);
+        }
+        let folder = if savepoint { self.begun.get(&checkpoint) } else { self.at_stop.as_ref().filter(|_| stop) };
         if let Some(folder) = folder.cloned() {
             self.saved_at = stop.then_some(checkpoint);
             self.tasks.push_back(Task::Save { checkpoint, folder, also_checkpoint: stop, trigger: checkpoint.to_string() });
         }
     }
 
-    fn commit_savepoint(&self) -> Result<()> {
-        let (Some(breaks), Some(folder)) = (&self.breaks, self.wanted.front()) else { return Ok(()) };
+    fn commit_savepoint(&self, checkpoint: u64) -> Result<()> {
+        let (Some(breaks), Some(folder)) = (&self.breaks, self.begun.get(&checkpoint)) else { return Ok(()) };
         let manifest = Saved::open(Arc::clone(&breaks.disk), folder.dir())?.manifest;
         for (of, (_, sink)) in manifest.sinks.iter().zip(&breaks.sinks) {
             sink.commit(&of.committables)?;
@@ -302,7 +316,7 @@ impl Life {
         match event {
             Event::Stored { checkpoint } if self.saving == Some(checkpoint) => {
                 self.phase = Phase::Run;
-                self.commit_savepoint()?;
+                self.commit_savepoint(checkpoint)?;
             }
             Event::Stored { .. } => self.phase = Phase::AfterManifest,
             Event::Committed { .. } => {
@@ -346,8 +360,13 @@ impl Life {
                     self.checkpoints.given_up().give_up(checkpoint);
                     self.tasks.push_back(Task::Discard { checkpoint });
                 }
-                Action::Saved { .. } => self.saved.extend(self.wanted.pop_front().map(|folder| folder.dir().to_owned())),
-                Action::NotSaved { .. } => _ = self.wanted.pop_front(),
+                Action::Saved { checkpoint } => {
+                    self.saved.extend(self.begun.remove(&checkpoint).map(|folder| folder.dir().to_owned()));
+                }
+                Action::NotSaved { checkpoint, reason } => {
+                    let folder = self.begun.remove(&checkpoint).filter(|_| !reason.contains("could not be removed"));
+                    self.failed.extend(folder.map(|folder| folder.dir().to_owned()));
+                }
                 Action::Finish { .. } | Action::Stopped { .. } | Action::Fail { .. } => self.end = Some(action),
             }
         }

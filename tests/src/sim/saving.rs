@@ -80,8 +80,17 @@ impl Schedule<'_> {
         life.stop(folder, drain);
     }
 
-    /// Notes the savepoints that the user has been told of.
-    pub(super) fn note_saved(&mut self, life: &mut Life) {
+    /// Notes the savepoints that the user has been told of. Nothing is left of those that have failed.
+    pub(super) fn note_saved(&mut self, life: &mut Life) -> Result<(), String> {
+        for dir in life.take_failed() {
+            self.counts.not_saved += 1;
+            if self.disk.is_down() {
+                continue;
+            }
+            if let Some(left) = self.disk.list(&dir).map_err(|error| error.to_string())?.first() {
+                return Err(format!("{} is left of a savepoint that has failed", left.display()));
+            }
+        }
         for dir in life.take_saved() {
             self.story.push(format!("{} is complete", dir.display()));
             self.counts.savepoints += 1;
@@ -90,6 +99,7 @@ impl Schedule<'_> {
             }
             self.savepoints.completed.push(dir);
         }
+        Ok(())
     }
 
     /// Now and then the user starts from a savepoint: where that is refused since the output would come again, in a new incarnation.

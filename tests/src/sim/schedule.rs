@@ -81,6 +81,8 @@ pub struct Counts {
     pub rescaled: u64,
     /// Savepoints that were completed.
     pub savepoints: u64,
+    /// Savepoints that failed, with nothing left of them.
+    pub not_saved: u64,
     /// Starts from a savepoint.
     pub taken_over: u64,
     /// Starts from a savepoint that were refused since its output was gone.
@@ -318,7 +320,7 @@ impl Schedule<'_> {
         self.check(false)?;
         self.take()?;
         let outcome = self.steps(&mut life, trouble);
-        self.note_saved(&mut life);
+        self.note_saved(&mut life)?;
         self.now = life.now();
         self.counts.checkpoints.committed += life.tally().committed;
         self.counts.checkpoints.failed += life.tally().failed;
@@ -392,7 +394,7 @@ impl Schedule<'_> {
             }
             if life.tally().committed > committed {
                 self.pauses.committed();
-                self.note_saved(life);
+                self.note_saved(life)?;
                 if self.rng.u8(..8) == 0 {
                     check_whole(&self.disk, &self.savepoints.completed)?;
                 }

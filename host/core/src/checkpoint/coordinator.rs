@@ -3,7 +3,7 @@
 //! One checkpoint is under way at a time, from its barrier to its commit, so checkpoint n + 1 is never stored before n is committed:
 //! a restore of n + 1 would not know what n still has to commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::Timestamp;
@@ -11,6 +11,8 @@ use crate::exchange::Barrier;
 
 /// The longest pause between a checkpoint that failed and the next one at the end of input or for a stop.
 const RETRY_PAUSE: i64 = 1_000;
+/// So many checkpoints in a row may not be stored because files are gone before that counts as a failure.
+const MOST_VANISHED: u32 = 10;
 
 /// When checkpoints are taken (Flink's `CheckpointingOptions`; all times in milliseconds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,14 @@ pub enum Event {
         /// What went wrong.
         reason: String,
     },
+    /// A part of a checkpoint could not be stored since files that were written before are gone. The next checkpoint writes them again, so
+    /// this is no failure that the job must tolerate, unless it happens again and again.
+    Vanished {
+        /// The checkpoint.
+        checkpoint: u64,
+        /// What is gone.
+        reason: String,
+    },
     /// The manifest is durable: the checkpoint exists.
     Stored {
         /// The checkpoint.
@@ -65,12 +75,22 @@ pub enum Event {
         /// The checkpoint.
         checkpoint: u64,
     },
+    /// Nothing is left of a checkpoint that failed. Not reported for a savepoint that was complete before it was given up: for that one
+    /// [`Event::Stored`] is.
+    Discarded {
+        /// The checkpoint.
+        checkpoint: u64,
+        /// Why something is left after all.
+        left: Option<String>,
+    },
     /// The user wants the job to stop at a checkpoint.
     Stop,
     /// As [`Stop`](Self::Stop), for good: all event time ends first.
     Drain,
     /// The user wants a savepoint, beside the checkpoints: it is the next to be taken.
     Savepoint,
+    /// The user wants a checkpoint at once, whatever the interval and the pause are.
+    Checkpoint,
 }
 
 /// What the runtime must do.
@@ -95,7 +115,8 @@ pub enum Action {
         /// The newest checkpoint.
         newest: u64,
     },
-    /// Remove what an unfinished checkpoint has written. Its committables stay with the next one.
+    /// Remove what an unfinished checkpoint has written; then report [`Event::Discarded`]. Its committables stay with the next one. A
+    /// savepoint that is complete by now stays.
     Discard {
         /// The checkpoint.
         checkpoint: u64,
@@ -105,7 +126,7 @@ pub enum Action {
         /// Its id.
         checkpoint: u64,
     },
-    /// The savepoint could not be taken. The job goes on.
+    /// The savepoint could not be taken, and nothing is left of it. The job continues.
     NotSaved {
         /// Its id.
         checkpoint: u64,
@@ -143,12 +164,19 @@ pub struct Coordinator {
     drain: bool,
     /// How many savepoints are still to be taken.
     savepoints: u32,
+    /// A checkpoint is wanted at once, until one completes.
+    wanted: bool,
     failures: u32,
+    /// How many checkpoints in a row were not stored since files were gone.
+    vanished: u32,
     last_start: Timestamp,
     last_end: Timestamp,
     /// Not before this time another checkpoint follows a failed one.
     retry_at: Timestamp,
     lost: Option<Lost>,
+    /// Savepoints that were given up, with the reason. Only the one who performs the actions knows whether such a savepoint was complete
+    /// before, so nobody is told of its failure until nothing is left of it.
+    given_up: BTreeMap<u64, String>,
 }
 
 /// The checkpoint under way.
@@ -215,16 +243,19 @@ impl Coordinator {
             stop: false,
             drain: false,
             savepoints: 0,
+            wanted: false,
             failures: 0,
+            vanished: 0,
             last_start: now,
             last_end: Timestamp::MIN,
             retry_at: Timestamp::MIN,
             lost: None,
+            given_up: BTreeMap::new(),
         }
     }
 
     /// Takes in an event, at a time of a clock that never leaps. Events about checkpoints other than the current one are late and mean
-    /// nothing.
+    /// nothing, except for savepoints that were given up: each of them ends as [`Action::Saved`] or [`Action::NotSaved`].
     pub fn on_event(&mut self, event: Event, now: Timestamp) -> Vec<Action> {
         match event {
             Event::Tick => self.on_tick(now),
@@ -234,8 +265,10 @@ impl Coordinator {
                 self.start_if_due(now)
             }
             Event::Failed { checkpoint, reason } => self.on_failed(checkpoint, reason, now),
+            Event::Vanished { checkpoint, reason } => self.on_vanished(checkpoint, reason, now),
             Event::Stored { checkpoint } => self.on_stored(checkpoint, now),
             Event::Committed { checkpoint } => self.on_committed(checkpoint, now),
+            Event::Discarded { checkpoint, left } => self.on_discarded(checkpoint, left),
             Event::Stop => {
                 self.stop = true;
                 self.start_if_due(now)
@@ -246,6 +279,10 @@ impl Coordinator {
             }
             Event::Savepoint => {
                 self.savepoints += 1;
+                self.start_if_due(now)
+            }
+            Event::Checkpoint => {
+                self.wanted = true;
                 self.start_if_due(now)
             }
         }
@@ -294,13 +331,13 @@ impl Coordinator {
         }
     }
 
-    /// Starts a checkpoint if none is under way and one is due: at once for a savepoint, which goes first, at the end of input and for a stop,
-    /// else by the clock.
+    /// Starts a checkpoint if none is under way and one is due: at once for a savepoint, which goes first, at the end of input, for a stop and
+    /// if the user wants one, else by the clock.
     fn start_if_due(&mut self, now: Timestamp) -> Vec<Action> {
         let all_ended = self.ended.len() >= self.workers as usize;
         let by_interval = now >= self.last_start.plus(self.options.interval);
         let by_pause = now >= self.last_end.plus(self.options.min_pause);
-        let at_once = (all_ended || self.stop) && now >= self.retry_at;
+        let at_once = (all_ended || self.stop || self.wanted) && now >= self.retry_at;
         let savepoint = self.savepoints > 0;
         if self.current.is_some() || self.over || !(savepoint || at_once || (by_interval && by_pause)) {
             return Vec::new();
@@ -336,6 +373,10 @@ impl Coordinator {
     }
 
     fn on_stored(&mut self, id: u64, now: Timestamp) -> Vec<Action> {
+        if self.given_up.remove(&id).is_some() {
+            // It was complete before it could be given up.
+            return vec![Action::Saved { checkpoint: id }];
+        }
         let Some(current) = self.current_in(Phase::Storing, id) else { return Vec::new() };
         if current.barrier.savepoint {
             self.current = None;
@@ -351,7 +392,7 @@ impl Coordinator {
         let Some(current) = self.current_in(Phase::Committing, id) else { return Vec::new() };
         let (end_of_input, stop) = (current.end_of_input, current.barrier.stop);
         self.current = None;
-        self.failures = 0;
+        (self.failures, self.vanished, self.wanted) = (0, 0, false);
         self.last_end = now;
         self.over = end_of_input || stop;
         let mut actions = vec![Action::Retain { newest: id }];
@@ -365,16 +406,41 @@ impl Coordinator {
         actions
     }
 
+    fn on_discarded(&mut self, id: u64, left: Option<String>) -> Vec<Action> {
+        let Some(reason) = self.given_up.remove(&id) else { return Vec::new() };
+        let reason = match left {
+            None => reason,
+            Some(left) => format!("{reason}; and what was written of it could not be removed: {left}"),
+        };
+        vec![Action::NotSaved { checkpoint: id, reason }]
+    }
+
+    /// As [`on_failed`](Self::on_failed), but the job does not fail by it, and another checkpoint follows as soon as it may.
+    fn on_vanished(&mut self, id: u64, reason: String, now: Timestamp) -> Vec<Action> {
+        let is_checkpoint = self.current.as_ref().is_some_and(|current| current.barrier.checkpoint == id && !current.barrier.savepoint);
+        if !is_checkpoint || self.vanished >= MOST_VANISHED {
+            return self.on_failed(id, reason, now);
+        }
+        self.vanished += 1;
+        self.wanted = true;
+        self.fail(id, reason, now, false)
+    }
+
     fn on_failed(&mut self, id: u64, reason: String, now: Timestamp) -> Vec<Action> {
+        self.fail(id, reason, now, true)
+    }
+
+    /// Ends the checkpoint under way, unless it exists. `counts`: the job must tolerate it.
+    fn fail(&mut self, id: u64, reason: String, now: Timestamp, counts: bool) -> Vec<Action> {
         let failed = self.current.as_ref().filter(|current| current.barrier.checkpoint == id && current.phase != Phase::Committing);
         let Some(savepoint) = failed.map(|current| current.barrier.savepoint) else { return Vec::new() };
         let mut actions = vec![Action::Discard { checkpoint: id }];
         if savepoint {
-            actions.push(Action::NotSaved { checkpoint: id, reason: reason.clone() });
+            self.given_up.insert(id, reason.clone());
         } else {
-            self.failures += 1;
+            self.failures += u32::from(counts);
         }
-        if self.failures > self.options.tolerable_failures {
+        if counts && self.failures > self.options.tolerable_failures {
             self.over = true;
             actions.push(Action::Fail { reason: format!("checkpoint {id} failed: {reason}") });
         }

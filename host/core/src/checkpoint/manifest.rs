@@ -7,6 +7,8 @@ use tidemill_wit::schema::TypeTable;
 #[cfg(feature = "json")]
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+#[cfg(feature = "json")]
+use super::check::check;
 use crate::sink::Committable;
 use crate::source::Split;
 #[cfg(feature = "json")]
@@ -14,9 +16,11 @@ use crate::{Error, Result};
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
+/// No manifest is longer, in bytes: a longer file is not read.
+pub const MOST_BYTES: u64 = 256 << 20;
 
 /// A checkpoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`VERSION`] when it was written.
     pub version: u32,
@@ -212,6 +216,33 @@ impl StoredState {
     }
 }
 
+impl Default for Manifest {
+    /// Of a job of one worker that has neither sources nor state.
+    fn default() -> Self {
+        Self {
+            version: 0,
+            job: String::new(),
+            incarnation: 0,
+            checkpoint: 0,
+            created: 0,
+            parallelism: 1,
+            max_parallelism: 128,
+            end_of_input: false,
+            records_in: 0,
+            savepoint: false,
+            previous: None,
+            trigger: None,
+            restored: None,
+            cut: None,
+            files: Vec::new(),
+            databases: Vec::new(),
+            sources: Vec::new(),
+            operators: Vec::new(),
+            sinks: Vec::new(),
+        }
+    }
+}
+
 #[cfg(feature = "json")]
 impl Manifest {
     /// The manifest as it is stored.
@@ -222,6 +253,10 @@ impl Manifest {
         let mut text = serde_json::to_vec_pretty(self).map_err(|error| Error::storage("writing the manifest as JSON").caused_by(error))?;
         let hash = xxh3_64(&text);
         text.extend_from_slice(format!("\nxxh3 {hash:016x}\n").as_bytes());
+        if text.len() as u64 > MOST_BYTES {
+            let (splits, most) = (self.sources.iter().map(|source| source.splits.len()).sum::<usize>(), MOST_BYTES >> 20);
+            return Err(Error::storage(format!("the manifest would have more than {most} MiB: {splits} splits are too many")));
+        }
         Ok(text)
     }
 
@@ -247,7 +282,7 @@ impl Manifest {
     /// Reads a stored manifest.
     ///
     /// # Errors
-    /// The bytes are not a whole, unchanged manifest of a version that this program knows.
+    /// The bytes are not a whole, unchanged manifest of a version that this program knows, or what it states cannot be.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let corrupt = |what: String| Error::corrupt(format!("the manifest {what}"));
         let line = bytes.len().checked_sub(23).and_then(|at| bytes.split_at_checked(at));
@@ -271,6 +306,7 @@ impl Manifest {
         if manifest.version != VERSION {
             return Err(corrupt(format!("has version {}, this program reads version {VERSION}", manifest.version)));
         }
+        check(&manifest).map_err(|reason| corrupt(format!("states what cannot be: {reason}")))?;
         Ok(manifest)
     }
 }

@@ -13,6 +13,8 @@
 //!
 //! `TMSTATE1`, which is still read, has lengths of 4 bytes.
 
+use std::collections::BTreeSet;
+
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::key_group::KeyGroup;
@@ -160,9 +162,14 @@ impl<'a> Snapshot<'a> {
         while !rest.is_empty() {
             snapshot.block(&mut rest, take_len).ok_or_else(|| corrupt("has a block that is not valid"))?;
         }
+        let mut uids = BTreeSet::new();
+        if let Some(twice) = snapshot.operators.iter().find(|operator| !uids.insert(operator.uid)) {
+            return Err(corrupt(&format!("holds operator {} twice", twice.uid)));
+        }
         Ok(snapshot)
     }
 
+    /// Takes a block: operators come once, and their key groups in ascending order.
     fn block(&mut self, rest: &mut &'a [u8], take_len: fn(&mut &[u8]) -> Option<u64>) -> Option<()> {
         let [kind] = take(rest)?;
         let len = usize::try_from(take_len(rest)?).ok()?;
@@ -176,7 +183,11 @@ impl<'a> Snapshot<'a> {
             PASS => self.operators.last_mut()?.pass = Some(Timestamp(i64::from_le_bytes(take(&mut content)?))),
             GROUP => {
                 let group = KeyGroup(u16::from_le_bytes(take(&mut content)?));
-                self.operators.last_mut()?.groups.push((group, content));
+                let groups = &mut self.operators.last_mut()?.groups;
+                if groups.last().is_some_and(|(last, _)| *last >= group) {
+                    return None;
+                }
+                groups.push((group, content));
             }
             BROADCAST => self.operators.last_mut()?.broadcast = content,
             _ => return None,
@@ -284,6 +295,21 @@ mod tests {
         bytes.extend_from_slice(&[&[0xFF][..], &hash.to_le_bytes()].concat());
         let old = OperatorSnapshot { uid: "old", pass: None, groups: vec![(KeyGroup(9), &b"ab"[..])], broadcast: b"" };
         assert_eq!(Snapshot::parse(&bytes).unwrap(), Snapshot { checkpoint: 7, worker: 1, operators: vec![old] });
+    }
+
+    #[test]
+    fn operators_and_key_groups_that_come_twice_are_refused() {
+        for change in [
+            |writer: &mut SnapshotWriter| writer.operator("first", None),
+            |writer: &mut SnapshotWriter| writer.group(KeyGroup(64), b"abc"),
+            |writer: &mut SnapshotWriter| writer.group(KeyGroup(63), b"abc"),
+        ] {
+            let mut writer = SnapshotWriter::new(7, 1);
+            writer.operator("first", None);
+            writer.group(KeyGroup(64), b"abc");
+            change(&mut writer);
+            assert!(Snapshot::parse(&written(&writer, &mut [])).is_err());
+        }
     }
 
     #[test]

@@ -185,6 +185,7 @@ mod tests {
     }
 
     /// The hint of a case whose runs at batches of 1 and 3 failed so, on two backends.
+    #[expect(clippy::needless_pass_by_value, reason = "so that the tests below are short")]
     fn hint(one: Option<Failure>, three: Option<Failure>) -> Option<&'static str> {
         let run = |backend, (batch_rows, failure): (usize, &Option<Failure>)| RunReport { backend, batch_rows, failure: failure.clone() };
         let runs = ["memory", "rocksdb"].into_iter().flat_map(|backend| [(1, &one), (3, &three)].map(|result| run(backend, result)));

@@ -88,6 +88,23 @@ impl Folder {
         Ok(gone)
     }
 
+    /// The parts that are found under neither of their names with their length.
+    pub(super) fn missing(&self, committables: &[Committable]) -> Result<Vec<usize>> {
+        let mut missing = Vec::new();
+        for (index, committable) in committables.iter().enumerate() {
+            let part = Part::from_json(&committable.payload)?;
+            let is_there = |name: &str| match self.disk.length(&self.path(name)) {
+                Ok(bytes) => Ok(bytes == part.bytes),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(self.failed("look into", error)),
+            };
+            if !is_there(&part.hidden)? && !is_there(&part.visible)? {
+                missing.push(index);
+            }
+        }
+        Ok(missing)
+    }
+
     /// Notes that a part of this process is durable.
     pub(super) fn remember_synced(&self, hidden: String) {
         self.synced.lock().unwrap_or_else(PoisonError::into_inner).insert(hidden);

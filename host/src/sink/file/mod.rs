@@ -90,6 +90,10 @@ impl Sink for FileSink {
         self.folder.gone(committables)
     }
 
+    fn missing(&self, committables: &[Committable]) -> Result<Vec<usize>> {
+        self.folder.missing(committables)
+    }
+
     fn clean(&self) -> Result<()> {
         let leftovers =
             self.folder.names()?.into_iter().filter(|name| name::job_of(name) == Some(self.folder.config.job)).collect::<Vec<_>>();

@@ -129,7 +129,7 @@ fn folder(pattern: &str) -> PathBuf {
 }
 
 /// The part of a pattern before its first component with a special character.
-fn literal_base(pattern: &str) -> PathBuf {
+pub(super) fn literal_base(pattern: &str) -> PathBuf {
     let mut base = PathBuf::new();
     for component in Path::new(pattern).components() {
         match component.as_os_str().to_str().and_then(walk::literal) {

@@ -23,6 +23,7 @@ mod shared;
 mod splits;
 mod walk;
 mod window;
+mod within;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -154,6 +155,7 @@ impl Source for FileSource {
     }
 
     fn open(&self, split: &Split) -> Result<Box<dyn SplitReader>> {
+        within::check(&self.shared.config, split)?;
         let window = Window::open(&self.shared, split)?;
         Ok(match &self.format {
             FileFormat::Lines(decoder) => Box::new(LineReader::open(window, &self.shared.config, decoder())),

@@ -11,6 +11,7 @@ use tidemill_core::disk::Disk;
 use tidemill_core::key_group::KeyGroup;
 use tidemill_core::state::{Frozen, FrozenFile, Journal, Piece, Recording, pass_pieces};
 use tidemill_core::{Error, Result};
+use tracing::warn;
 
 use super::super::folder::Folder;
 use super::file::{GroupsFile, pass_merged};
@@ -66,7 +67,10 @@ impl Journal for FileJournal {
             }
         };
         self.begun += 1;
-        let whole = !std::mem::replace(&mut files.known().can_follow, true);
+        self.disk
+            .create_local_dir(&files.folder.path)
+            .map_err(|error| Error::storage(format!("making the folder {}", files.folder.path.display())).caused_by(error))?;
+        let whole = files.begin_record();
         let ((pieces, taken), (sender, made)) = (channel(), channel());
         let record = Record { number: self.begun, whole, files: Arc::clone(&files), before: self.last.take() };
         let thread = Builder::new().name("recording".to_owned()).spawn(move || {
@@ -93,6 +97,18 @@ fn to_thread(pieces: Sender<Piece>) -> Box<dyn FnMut(Piece) + Send> {
 }
 
 impl Files {
+    /// Whether the record that begins must be of all keys: nothing was recorded before, or not all of it is there.
+    fn begin_record(&self) -> bool {
+        let mut known = self.known();
+        let is_there = |file: &Arc<GroupsFile>| self.disk.length(&file.path).is_ok_and(|bytes| bytes == file.bytes);
+        if !known.files.iter().all(is_there) {
+            let folder = self.folder.path.display();
+            warn!("files of live state in {folder} were removed or cut while the job runs: this checkpoint records all keys");
+            *known = Known::default();
+        }
+        !std::mem::replace(&mut known.can_follow, true)
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

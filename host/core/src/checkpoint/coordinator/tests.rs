@@ -105,6 +105,7 @@ fn a_savepoint_goes_first_is_not_committed_and_moves_no_checkpoint() {
             (5, Event::Stored { checkpoint: 5 }),
             (6, failed),
             (10, Event::Tick),
+            (11, Event::Discarded { checkpoint: 6, left: None }),
         ],
     );
     let savepoint = |checkpoint| Action::Trigger(Barrier { checkpoint, savepoint: true, ..Barrier::default() });
@@ -114,10 +115,92 @@ fn a_savepoint_goes_first_is_not_committed_and_moves_no_checkpoint() {
         Action::Saved { checkpoint: 5 },
         savepoint(6),
         Action::Discard { checkpoint: 6 },
-        Action::NotSaved { checkpoint: 6, reason: "no space left".to_owned() },
         trigger(7),
+        Action::NotSaved { checkpoint: 6, reason: "no space left".to_owned() },
     ];
     assert_eq!(actions, expected);
+}
+
+/// A savepoint with id 1 that has timed out while its manifest was being written.
+fn given_up() -> Coordinator {
+    let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
+    let actions = run(&mut c, [(1, Event::Savepoint), (2, acknowledged(0, 1)), (50, Event::Tick), (51, Event::Tick)]);
+    assert_eq!(actions[2..], [Action::Discard { checkpoint: 1 }, trigger(2)], "nobody is told yet");
+    c
+}
+
+#[test]
+fn a_savepoint_that_was_written_before_it_could_be_given_up_is_there() {
+    let mut c = given_up();
+    assert_eq!(run(&mut c, [(52, Event::Stored { checkpoint: 1 })]), [Action::Saved { checkpoint: 1 }]);
+    let left = Some("in use".to_owned());
+    assert_eq!(run(&mut c, [(53, Event::Stored { checkpoint: 1 }), (53, Event::Discarded { checkpoint: 1, left })]), []);
+}
+
+#[test]
+fn a_savepoint_that_was_given_up_has_failed_once_nothing_is_left_of_it() {
+    let reason = "it did not complete within 50 ms".to_owned();
+    let (mut c, discarded) = (given_up(), Event::Discarded { checkpoint: 1, left: None });
+    let actions = run(&mut c, [(52, discarded), (53, Event::Stored { checkpoint: 1 })]);
+    assert_eq!(actions, [Action::NotSaved { checkpoint: 1, reason: reason.clone() }]);
+    let discarded = Event::Discarded { checkpoint: 1, left: Some("in use".to_owned()) };
+    let reason = format!("{reason}; and what was written of it could not be removed: in use");
+    assert_eq!(run(&mut given_up(), [(52, discarded)]), [Action::NotSaved { checkpoint: 1, reason }]);
+}
+
+#[test]
+fn a_checkpoint_that_the_user_wants_is_taken_at_once_and_again_until_one_completes() {
+    let mut c = Coordinator::new(OPTIONS, 1, 4, Timestamp(0));
+    let failed = Event::Failed { checkpoint: 6, reason: "no space left".to_owned() };
+    let actions = run(
+        &mut c,
+        [
+            (1, Event::Savepoint),
+            (2, Event::Checkpoint),
+            (3, acknowledged(0, 5)),
+            (4, Event::Stored { checkpoint: 5 }),
+            (5, failed),
+            (6, Event::Tick),
+            (15, Event::Tick),
+            (16, acknowledged(0, 7)),
+            (17, Event::Stored { checkpoint: 7 }),
+            (18, Event::Committed { checkpoint: 7 }),
+            (24, Event::Tick),
+        ],
+    );
+    let expected = [
+        Action::Trigger(Barrier { checkpoint: 5, savepoint: true, ..Barrier::default() }),
+        Action::Store { checkpoint: 5, end_of_input: false },
+        Action::Saved { checkpoint: 5 },
+        trigger(6),
+        Action::Discard { checkpoint: 6 },
+        trigger(7),
+        Action::Store { checkpoint: 7, end_of_input: false },
+        Action::Commit { checkpoint: 7 },
+        Action::Retain { newest: 7 },
+    ];
+    assert_eq!(actions, expected);
+}
+
+#[test]
+fn a_checkpoint_whose_files_are_gone_is_taken_again_and_fails_the_job_only_if_they_never_stay() {
+    let options = Options { interval: 100_000, tolerable_failures: 0, ..OPTIONS };
+    let mut c = Coordinator::new(options, 1, 0, Timestamp(0));
+    let gone = |checkpoint| Event::Vanished { checkpoint, reason: "a file is gone".to_owned() };
+    let mut at = 100_000;
+    run(&mut c, [(at, Event::Tick)]);
+    for checkpoint in 1..=10 {
+        let actions = run(&mut c, [(at, gone(checkpoint)), (at + 999, Event::Tick), (at + 1_000, Event::Tick)]);
+        assert_eq!(actions, [Action::Discard { checkpoint }, trigger(checkpoint + 1)]);
+        assert!(c.take_lost().is_some_and(|lost| lost.reason == "a file is gone"));
+        at += 1_000;
+    }
+    let reason = "checkpoint 11 failed: a file is gone".to_owned();
+    assert_eq!(run(&mut c.clone(), [(at, gone(11))]), [Action::Discard { checkpoint: 11 }, Action::Fail { reason }]);
+    let stored = [(at, acknowledged(0, 11)), (at, Event::Stored { checkpoint: 11 }), (at, Event::Committed { checkpoint: 11 })];
+    assert_eq!(run(&mut c, stored).last(), Some(&Action::Retain { newest: 11 }));
+    run(&mut c, [(at + 100_000, Event::Tick)]);
+    assert_eq!(run(&mut c, [(at + 100_001, gone(12))]), [Action::Discard { checkpoint: 12 }], "it is counted anew");
 }
 
 #[test]
