@@ -137,7 +137,6 @@ fn a_file_that_cannot_be_read_is_told_from_a_case_that_does_not_hold() {
         (case("paralelism: 2\n", ""), "one.case.yaml:3:1: unknown field `paralelism`, did you mean `parallelism`?"),
         (case("", "  - elment: {}\n"), "one.case.yaml:4:5: unknown step `elment`, did you mean `element`?"),
         (case("", "  - watermark: yes\n"), "`watermark`: must be a whole number of milliseconds, not a string"),
-        (case("", "  - expect_metric: { late: 1 }\n"), "there is no metric `late`"),
         (case("", "  - expect: []\n  - expect_error: x\n"), "`expect_error` is about the step before"),
         (case("", "  - end: {}\n    crash: {}\n"), "a step is one thing"),
         (case("", "  - restore: { from: s, paralelism: 2 }\n"), "one.case.yaml:4:25: unknown field `paralelism`"),
@@ -179,7 +178,8 @@ fn machines_read_the_report() {
     let place = Workplace::new();
     place.write("a.case.yaml", case("name: a <b> & c\nbackends: memory\nbatch_rows: [2]\n", &(element("emit: x") + "  - expect: []\n")));
     let tested = run(&place, &["--format", "json"]);
-    let report: Value = serde_json::from_str(&tested.text).unwrap();
+    // The log follows.
+    let report: Value = serde_json::Deserializer::from_str(&tested.text).into_iter().next().unwrap().unwrap();
     assert_eq!((tested.code, &report["failed"], &report["runs"]), (1, &1.into(), &1.into()), "{report:#}");
     let run_of_case = &report["cases"][0]["runs"][0];
     assert_eq!((&run_of_case["backend"], &run_of_case["batch_rows"]), (&"memory".into(), &2.into()));

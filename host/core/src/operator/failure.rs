@@ -102,14 +102,18 @@ impl Operator {
         error.while_doing(format!("sending what came of {}", self.record_of(origin)))
     }
 
-    /// A record in words: where it was read, its key and its time.
+    /// A record in words.
     pub(super) fn record_at(&self, batch: &Batch, row: usize) -> String {
-        let record = self.record_of(batch.origin.get(row).copied().unwrap_or(Origin::NONE));
+        self.record_of(batch.origin.get(row).copied().unwrap_or(Origin::NONE))
+    }
+
+    /// Key and time of a record, in parentheses; empty if it has neither.
+    pub(super) fn details_of(&self, batch: &Batch, row: usize) -> String {
         let key = self.settings.factory.descriptor().key.as_ref().filter(|_| self.settings.keyed && !batch.broadcast);
         let key = key.map(|ty| format!("key {}", short(key_text(ty, batch.key.get(row)))));
         let time = batch.time_of(row).map(|time| format!("timestamp {time}"));
         let details: Vec<String> = key.into_iter().chain(time).collect();
-        if details.is_empty() { record } else { format!("{record} ({})", details.join(", ")) }
+        if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) }
     }
 
     fn record_of(&self, origin: Origin) -> String {
@@ -133,7 +137,8 @@ impl Operator {
         let origin = batch.origin.get(row).copied().unwrap_or(Origin::NONE);
         if self.settings.on_error == OnError::Fail {
             let at = self.record_at(batch, row);
-            let error = Error::guest(format!("operator {}: {at} is bad: {reason}", self.settings.uid));
+            let details = self.details_of(batch, row);
+            let error = Error::guest(format!("operator {}: {at} is bad: {reason}{details}", self.settings.uid));
             return Err(error.at(self.site_of(batch, row, reason)));
         }
         if batch.broadcast && self.subtask > 0 {
@@ -143,7 +148,7 @@ impl Operator {
         let place = self.settings.splits.place(origin);
         let value = self.json_of(batch, row);
         let (source, position) = place.unzip();
-        let what = self.record_at(batch, row);
+        let what = self.record_at(batch, row) + &self.details_of(batch, row);
         self.dead_letter(
             what,
             &DeadLetter {
