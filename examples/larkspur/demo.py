@@ -189,7 +189,7 @@ def visible(folder):
 
 def hidden(folder):
     """Parts in progress or waiting for their checkpoint."""
-    return sum(path.is_file() for path in folder.glob("*/.*"))
+    return sum(path.is_file() for path in folder.glob("*/.part-*"))
 
 
 # --- the oracle

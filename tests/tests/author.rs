@@ -45,7 +45,8 @@ fn build(folder: &Path) -> String {
 }
 
 fn rows(folder: &Path) -> Vec<Value> {
-    let mut texts: Vec<String> = fs::read_dir(folder).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    let parts = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some());
+    let mut texts: Vec<String> = parts.map(|path| fs::read_to_string(path).unwrap()).collect();
     texts.sort();
     texts.iter().flat_map(|text| text.lines()).map(|line| serde_json::from_str(line).unwrap()).collect()
 }

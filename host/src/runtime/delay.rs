@@ -306,7 +306,7 @@ mod tests {
         assert!(said(0, Some(5)).is_none() && said(4_999, Some(5)).is_none());
         let text = said(5_000, Some(5)).unwrap();
         assert!(
-            text.starts_with("operator slow has fired the event-time timers up to the watermark 1970-01-01 00:00:00.005 for 5.0 s"),
+            text.starts_with("operator slow has fired the event-time timers up to the watermark 1970-01-01T00:00:00.005Z for 5.0 s"),
             "{text}"
         );
         assert!(said(20_000, Some(5)).is_none(), "it was said");

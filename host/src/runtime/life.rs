@@ -214,11 +214,10 @@ impl Life<'_> {
 
     /// A job that waits to restart can only be stopped: it is at its newest checkpoint already.
     fn answer_asleep(&self, wish: &Wish, failure: &Error) -> Result<Granted> {
-        if let Wish::Stop { savepoint: None, drain: false } = wish
-            && let Some(newest) = self.store.newest()?
-        {
+        if let Wish::Stop { savepoint: None, drain: false } = wish {
+            let checkpoint = self.store.newest()?.map_or(0, |newest| newest.checkpoint);
             self.control.stop();
-            return Ok(Granted::Stopped(newest.checkpoint));
+            return Ok(Granted::Stopped(checkpoint));
         }
         Err(Error::storage(format!(
             "the job has failed and is about to restart: try again when it runs, or stop it at its newest checkpoint without a savepoint; it \

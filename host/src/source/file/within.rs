@@ -8,8 +8,9 @@ use tidemill_core::{Error, Result};
 
 use super::FileSourceConfig;
 use super::discover::literal_base;
+use super::feeds::looks_into;
 
-/// Checks that the pattern matches the name under which a split's file is about to be opened.
+/// Checks that the name under which a split's file is about to be opened lies in a folder that the pattern looks into.
 ///
 /// # Errors
 /// It does not: the pattern was changed, or the stored name was.
@@ -23,7 +24,9 @@ pub(super) fn check(config: &FileSourceConfig, split: &Split) -> Result<()> {
     let base = literal_base(&pattern);
     let stays_below = path.strip_prefix(&base).is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))));
     let options = MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
-    if stays_below && Pattern::new(&pattern).is_ok_and(|pattern| pattern.matches_path_with(&path, options)) {
+    // A file that was rotated to another name in its folder is known by what is in it.
+    let is_beside = || path.parent().is_some_and(|folder| looks_into(&pattern, folder));
+    if stays_below && (Pattern::new(&pattern).is_ok_and(|pattern| pattern.matches_path_with(&path, options)) || is_beside()) {
         return Ok(());
     }
     Err(Error::config(format!(
@@ -54,6 +57,7 @@ mod tests {
             ("/job/data/**/*.jsonl", "data/x/y/a.jsonl", true),
             ("/job/data/a[1].jsonl", "data/a[1].jsonl", true),
             ("/job/data/a.jsonl", "data/a.jsonl", true),
+            ("/job/data/*.jsonl", "data/a.jsonl.1", true),
             ("/job/data/*.jsonl", "/etc/passwd", false),
             ("/job/data/*", "../../etc/passwd", false),
             ("/job/data/*", "data/../../etc/passwd", false),

@@ -1,6 +1,6 @@
 //! Cases.
 
-use super::job::{STATE_OVERRIDE, TABLE};
+use super::job::{END_OF_INPUT, STATE_OVERRIDE, TABLE};
 use super::{Default, Kind, Object, field};
 
 const BACKEND: Kind = Kind::Choice(&["memory", "rocksdb"]);
@@ -26,6 +26,7 @@ pub(super) static CASE: Object = Object::new(
         field("tables", TABLES, Default::Words("none"), "As in a job spec.", "{ prices: { rows: [{ sku: A }], key: [sku] } }"),
         field("states", STATES, Default::Words("as the component declares"), "As in a job spec.", "{ count: { ttl: 3d } }"),
         field("on_error", Kind::Choice(&["fail", "dead-letter"]), Default::Value("fail"), "As in a job spec.", "dead-letter"),
+        field("end_of_input", Kind::Object(&END_OF_INPUT), Default::Words("timers fire"), "As in a job spec.", "{ timers: none }"),
         field("parallelism", Kind::Whole(1), Default::Value("1"), "The number of workers.", "2"),
         field("max_parallelism", Kind::Whole(1), Default::Words("as in a job spec"), "The number of key groups.", "128"),
         field(

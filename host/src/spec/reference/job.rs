@@ -338,6 +338,13 @@ static OPERATOR: Object = Object::new(
             "dead-letter",
         ),
         field(
+            "end_of_input",
+            Kind::Object(&END_OF_INPUT),
+            Default::Words("timers fire"),
+            "What follows when all input has ended, or with `stop --drain`.",
+            "{ timers: none }",
+        ),
+        field(
             "limits",
             Kind::Object(&LIMITS),
             Default::Words("as its fields say"),
@@ -397,6 +404,18 @@ pub(super) static STATE_OVERRIDE: Object = Object::new(
             "on_read_and_write",
         ),
     ],
+);
+
+pub(super) static END_OF_INPUT: Object = Object::new(
+    "end of input",
+    "What follows when all input has ended.",
+    &[field(
+        "timers",
+        Kind::Choice(&["fire", "none"]),
+        Default::Required,
+        "Whether the event-time timers that are left fire, as in Flink, or stay: one that registers itself again would fire for ever.",
+        "none",
+    )],
 );
 
 static LIMITS: Object = Object::new(

@@ -130,13 +130,18 @@ fn after_a_failure_all_is_recorded_again() {
     write(&mut *state, 0..100, Some(b"1"));
     freeze(&mut *state).files().unwrap();
     write(&mut *state, 0..10, Some(b"2"));
-    // Where the folder was, nothing can be written.
+    // Where the next file would be, nothing can be written.
     let [folder] = &fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()[..] else { panic!() };
-    fs::remove_dir_all(folder).unwrap();
+    fs::create_dir(folder.join("00000002")).unwrap();
     let error = freeze(&mut *state).files().unwrap_err();
     assert!(error.chain().contains("writing") && error.chain().contains("00000002"), "{}", error.chain());
-    fs::create_dir(folder).unwrap();
     write(&mut *state, 0..1, Some(b"3"));
+    let mut again = freeze(&mut *state);
+    assert_eq!(again.files().unwrap().len(), 1);
+    assert!(frozen_content(&mut *again).unwrap() == content(&mut *state));
+    // The same if somebody has removed the folder.
+    fs::remove_dir_all(folder).unwrap();
+    write(&mut *state, 0..1, Some(b"4"));
     let mut again = freeze(&mut *state);
     assert_eq!(again.files().unwrap().len(), 1);
     assert!(frozen_content(&mut *again).unwrap() == content(&mut *state));
