@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::process::Command;
+use std::process::Child;
+use std::time::Duration;
 
 use serde_json::Value;
-use tidemill_tests::cli::{FOLLOW, Workplace};
+use tidemill_tests::cli::{FOLLOW, Workplace, signal};
 
 const DATA: &str = "tidemill-data/stock-out";
 /// It takes a second or two for the day, and then waits for more.
@@ -109,15 +110,20 @@ fn as_many_are_kept_as_the_spec_says() {
     }
 }
 
-/// Makes the checkpoint thread hang in the middle of a checkpoint to come: a pipe that nobody reads is in the place of a file.
-fn set_trap(place: &Workplace) -> (u64, std::path::PathBuf) {
+/// Lets the program stand still for longer than a checkpoint may take, until one that was under way has failed; returns which, and what was said.
+#[expect(clippy::disallowed_methods, reason = "the time that the program stands still is what is tested")]
+fn stand_still(place: &Workplace, child: &Child) -> (u64, String) {
+    let failed = " failed: it did not complete within 2000 ms";
     loop {
-        let id = newest(place) + 4;
-        let pipe = place.path(format!("{DATA}/checkpoints/chk-{id}/worker-0.tmp"));
-        fs::create_dir(pipe.parent().unwrap()).unwrap();
-        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        if newest(place) + 1 < id {
-            return (id, pipe);
+        signal(child, "-STOP");
+        std::thread::sleep(Duration::from_millis(2_500));
+        signal(child, "-CONT");
+        let id = newest(place);
+        place.wait_until("another checkpoint completes", || newest(place) > id + 1);
+        let log = fs::read_to_string(place.path("stderr.log")).unwrap();
+        if let Some((before, _)) = log.split_once(failed) {
+            let id = before.rsplit(' ').next().unwrap().parse().unwrap();
+            return (id, format!("checkpoint {id}{failed}"));
         }
     }
 }
@@ -127,15 +133,11 @@ fn one_that_takes_too_long_fails_and_the_job_tolerates_it_as_the_spec_says() {
     for tolerated in [false, true] {
         let place = Workplace::larkspur();
         let failures = format!("checkpoints.tolerable_failures={}", if tolerated { 100_000 } else { 0 });
-        let options = ["--set", &failures, "--set", "checkpoints.timeout=2s", "--set", "restart.initial=10ms"];
+        let checkpoints = "checkpoints={interval: 1ms, min_pause: 0s, timeout: 2s}";
+        let options = ["--set", checkpoints, "--set", &failures, "--set", "restart.initial=10ms"];
         let child = place.start(&[&SLOW[..], &options].concat());
         place.wait_until("a checkpoint completes", || newest(&place) > 1);
-        let (id, pipe) = set_trap(&place);
-        let said = format!("checkpoint {id} failed: it did not complete within 2000 ms");
-        place.wait_until("the checkpoint fails", || fs::read_to_string(place.path("stderr.log")).unwrap().contains(&said));
-        // Whoever opens it lets the checkpoint thread go on, which finds that a pipe is no place for a checkpoint.
-        drop(fs::File::open(&pipe));
-        place.wait_until("another completes", || newest(&place) > id);
+        let (id, said) = stand_still(&place, &child);
         let ended = place.complete(child, &options);
         ended.expect(0, &[&said]);
         assert_eq!(ended.stderr.contains("the job failed and restarts"), !tolerated, "{ended:#?}");
