@@ -111,7 +111,6 @@ fn as_many_are_kept_as_the_spec_says() {
 }
 
 /// Lets the program stand still for longer than a checkpoint may take, until one that was under way has failed; returns which, and what was said.
-#[expect(clippy::disallowed_methods, reason = "the time that the program stands still is what is tested")]
 fn stand_still(place: &Workplace, child: &Child) -> (u64, String) {
     let failed = " failed: it did not complete within 2000 ms";
     loop {
