@@ -28,7 +28,10 @@ fn a_panic_is_told_with_operator_record_and_place() {
     let spec = std::fs::read_to_string(place.path("job.yaml")).unwrap_or_default();
     place.write("job.yaml", spec.replace("{ strategy: exponential-delay, initial: 10ms, max: 20ms }", "{ strategy: none }"));
     let ended = place.run(&["run", "job.yaml"]);
-    ended.expect(1, &["operator picky: the record at in/a.jsonl line 3 of source in (key 2, timestamp 1002) is bad", "picky/src/lib.rs:"]);
+    ended.expect(
+        1,
+        &["operator picky: the record at in/a.jsonl line 3 of source in is bad", "picky/src/lib.rs:", "(key 2, timestamp 1002)"],
+    );
     assert_eq!((said(&ended, "asked to trap"), said(&ended, "record 1 operator")), (1, 1), "{ended:#?}");
 }
 
@@ -38,7 +41,7 @@ fn a_component_that_never_stops_talking_is_cut_short() {
     place.write("in/a.jsonl", records(&["say"; 5_000]));
     let ended = place.run(&["run", "job.yaml"]);
     ended.expect(0, &["finished", "counters=\"said 5,000\"", "the component writes more than 100 lines a second"]);
-    let lines = said(&ended, "operator=\"picky\" record") + said(&ended, "it says so") + said(&ended, "record.ts =");
+    let lines = said(&ended, "operator=\"picky\"");
     assert!((900..10_000).contains(&lines), "{lines} of 15,000 lines");
 }
 
