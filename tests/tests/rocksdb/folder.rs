@@ -41,7 +41,7 @@ impl Checkpoints {
         while let Some(folder) = folders.pop() {
             for name in place.names(&format!("{CHECKPOINTS}/{folder}")) {
                 let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
-                let is_note = ["COMMITTING", "COMMITTED", "FINISHED", "OWNER", "INCARNATION", "LOCK"].contains(&name.as_str());
+                let is_note = ["COMMITTING", "COMMITTED", "FINISHED", "OWNER", "REVISION", "INCARNATION", "LOCK"].contains(&name.as_str());
                 let of_complete = self.0.keys().any(|complete| path == format!("{complete}/manifest.json"));
                 if place.path(CHECKPOINTS).join(&path).is_dir() {
                     folders.push(path);
