@@ -15,7 +15,9 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 ## make demo        a business day of sales through three WebAssembly components, killed twice, checked alert for alert
-demo: build guests $(PYTHON)
+demo: $(PYTHON)
+	$(CARGO) build --release --locked -p tidemill -p larkspur
+	scripts/build-guests.sh guests/first_copy guests/basket_lines guests/stock_out
 	$(PYTHON) examples/larkspur/demo.py --tidemill $(BIN)/tidemill --larkspur $(BIN)/larkspur --python $(PYTHON) \
 	  --guests $(GUESTS) --work target/demo
 

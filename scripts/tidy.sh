@@ -30,5 +30,17 @@ fi
 if matches=$(git grep -nE 'wasmtime::|wasmparser::|wit_component::' -- '*.rs' ':!host/src/guest'); then
   complain "WebAssembly is named outside host/src/guest:"$'\n'"$matches"
 fi
+# A package that is taken with other features is compiled once more, and with it all that needs it: wasmtime for minutes. What the compiler's
+# plugins and build scripts need is another world, listed a second time.
+packages() {
+  local edges
+  for edges in normal,dev,no-proc-macro normal,dev,build; do
+    cargo tree --locked -e "$edges" --prefix none -f "$edges {p} {f}" "$@" | sed 's/ (\*)$//' | grep -v "($PWD"
+  done | LC_ALL=C sort -u
+}
+demo=$(packages -p tidemill -p larkspur) all=$(packages --workspace) rocksdb=$(packages --workspace --features tidemill-tests/rocksdb)
+if twice=$(export LC_ALL=C; comm -23 <(echo "$demo") <(echo "$all"); comm -23 <(echo "$all") <(echo "$rocksdb")) && [[ -n $twice ]]; then
+  complain "compiled twice, by \`make demo\` or without RocksDB with these features, and else with others:"$'\n'"$twice"
+fi
 ((bad == 0)) && echo "tidy: ok"
 exit $bad
