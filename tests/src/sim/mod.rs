@@ -2,6 +2,7 @@
 
 pub mod broken;
 pub mod day;
+pub mod faulty_disk;
 pub mod files;
 pub mod job;
 pub mod life;

@@ -11,6 +11,7 @@ use tidemill::store::savepoint::{Saved, SavepointFolder};
 use tidemill_core::disk::Disk;
 use tidemill_core::{Kind, Result};
 
+use super::faulty_disk;
 use super::life::{CHECKPOINTS, Life};
 use super::schedule::Schedule;
 use super::stored::SAVEPOINTS;
@@ -56,7 +57,7 @@ impl Savepoints {
 impl Schedule<'_> {
     /// A folder for another savepoint, unless the disk hinders that.
     fn folder(&mut self) -> Option<SavepointFolder> {
-        SavepointFolder::create((self.fault.store)(&self.disk), self.savepoints.next()).ok()
+        SavepointFolder::create(faulty_disk::view(&self.disk, self.fault.store), self.savepoints.next()).ok()
     }
 
     /// Now and then the user wants a savepoint.

@@ -14,6 +14,7 @@ use tidemill_core::worker::Node;
 use tidemill_core::{Error, Kind, Timestamp, checkpoint};
 
 use super::day::Day;
+use super::faulty_disk::{self, DiskFault};
 use super::files::files_backend;
 use super::job::{DEAD_LETTERS, OUTPUTS, Shape, stock_out};
 use super::life::{Breaks, CHECKPOINTS, End, Life, Phase, Tally};
@@ -37,21 +38,17 @@ pub(super) const FOLDERS: [&str; 3] = [OUTPUTS[0], OUTPUTS[1], DEAD_LETTERS];
 pub struct Fault {
     /// Wraps each sink of a process.
     pub sink: fn(Arc<dyn Sink>) -> Arc<dyn Sink>,
-    /// Wraps the disk of the checkpoints.
-    pub store: fn(&SimDisk) -> Arc<dyn Disk>,
-    /// Wraps the disk of the sinks.
-    pub output: fn(&SimDisk) -> Arc<dyn Disk>,
+    /// The fault of the disk of the checkpoints.
+    pub store: Option<DiskFault>,
+    /// The fault of the disk of the sinks.
+    pub output: Option<DiskFault>,
     /// Whether plain savepoints commit the output that they hold.
     pub savepoints_commit: bool,
 }
 
 impl Fault {
     /// No rule is broken.
-    pub const NONE: Self = Self { sink: |sink| sink, store: as_it_is, output: as_it_is, savepoints_commit: false };
-}
-
-fn as_it_is(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.clone())
+    pub const NONE: Self = Self { sink: |sink| sink, store: None, output: None, savepoints_commit: false };
 }
 
 /// What happened, over all schedules.
@@ -253,13 +250,13 @@ impl Schedule<'_> {
             max_rate: (self.rng.u8(..4) == 0).then(|| self.rng.u64(200..4_000)),
             moody: true,
         };
-        let disk = (self.fault.output)(&self.disk);
+        let disk = faulty_disk::view(&self.disk, self.fault.output);
         let mut job = stock_out(&self.day, shape, &disk, &self.pauses.gate)?;
         job.retain = self.rng.usize(1..4);
         if self.rng.u8(..3) == 0 {
             self.counts.with_files += 1;
             self.disk.set_links(self.pauses.links());
-            job.backend = files_backend(&as_it_is(&self.disk), self.counts.with_files)?;
+            job.backend = files_backend(&faulty_disk::view(&self.disk, None), self.counts.with_files)?;
         }
         for (_, sink) in &mut job.sinks {
             *sink = (self.fault.sink)(Arc::clone(sink));
@@ -290,7 +287,7 @@ impl Schedule<'_> {
 
     /// Lives until the end, whichever comes first. Returns in which phase it came.
     fn run(&mut self, job: &Job, trouble: Trouble, attempt: u64) -> Result<(Outcome, Phase), String> {
-        let disk = (self.fault.store)(&self.disk);
+        let disk = faulty_disk::view(&self.disk, self.fault.store);
         if self.over {
             match self.start_over(job, &disk)? {
                 Ok(()) => {}
