@@ -20,6 +20,8 @@ const PATIENCE: i64 = 1_000;
 const AGAIN: i64 = 10_000;
 /// After so many milliseconds it is said that a timer pass goes on.
 const LONG_PASS: i64 = 5_000;
+/// A pass that needs more milliseconds than this, three days, is said not to come to an end.
+const ENDLESS: i64 = 3 * 86_400_000;
 /// So many milliseconds lie between two lines about timer passes.
 const PASS_AGAIN: i64 = 30_000;
 /// A call that has taken so long is what its worker waits for, whatever took long before.
@@ -51,8 +53,15 @@ pub(super) struct Delays {
     said_stop: bool,
     say_at: Timestamp,
     say_pass_at: Timestamp,
-    /// Since when each operator of each worker is at its pass.
-    passes: BTreeMap<(u32, usize), (Timestamp, Timestamp)>,
+    /// The pass that each operator of each worker is at.
+    passes: BTreeMap<(u32, usize), Pass>,
+}
+
+/// A timer pass, as it was when it was first seen.
+struct Pass {
+    horizon: Timestamp,
+    since: Timestamp,
+    at: Option<Timestamp>,
 }
 
 impl Delays {
@@ -153,40 +162,59 @@ impl Delays {
 
     /// What is to be said now of a timer pass that takes long.
     pub(super) fn of_pass(&mut self, look: &Look<'_>) -> Option<String> {
-        let mut longest: Option<(i64, usize, PassProgress)> = None;
+        let mut longest: Option<(i64, usize, PassProgress, Option<i64>)> = None;
         for (&worker, statistics) in look.workers {
             for (index, operator) in statistics.operators.iter().enumerate() {
                 let Some(pass) = operator.pass.filter(|pass| pass.domain == Domain::Event) else {
                     self.passes.remove(&(worker, index));
                     continue;
                 };
-                let known = self.passes.entry((worker, index)).or_insert((pass.horizon, look.now));
-                if known.0 != pass.horizon {
-                    *known = (pass.horizon, look.now);
+                let new = || Pass { horizon: pass.horizon, since: look.now, at: pass.at };
+                let known = self.passes.entry((worker, index)).or_insert_with(new);
+                if known.horizon != pass.horizon {
+                    *known = new();
                 }
-                let age = look.now.0.saturating_sub(known.1.0);
+                let age = look.now.0.saturating_sub(known.since.0);
                 if age >= LONG_PASS && longest.is_none_or(|(longest, ..)| longest < age) {
-                    longest = Some((age, index, pass));
+                    longest = Some((age, index, pass, known.left(age, pass)));
                 }
             }
         }
-        let (age, index, pass) = longest?;
+        let (age, index, pass, left) = longest?;
         if look.now < self.say_pass_at {
             return None;
         }
         self.say_pass_at = look.now.plus(PASS_AGAIN);
         let (uid, _) = self.operators.get(index)?;
-        Some(long_pass(uid, age, pass))
+        Some(long_pass(uid, age, pass, left))
     }
 }
 
-fn long_pass(uid: &str, age: i64, PassProgress { horizon, at, .. }: PassProgress) -> String {
+impl Pass {
+    /// Returns for how many more milliseconds it lasts at its pace, if it has one.
+    fn left(&self, age: i64, now: PassProgress) -> Option<i64> {
+        let (before, at) = (self.at?, now.at?);
+        let come = i128::from(at.0) - i128::from(before.0);
+        let left = (i128::from(now.horizon.0) - i128::from(at.0)) * i128::from(age);
+        (come > 0).then(|| i64::try_from(left / come).unwrap_or(i64::MAX))
+    }
+}
+
+fn long_pass(uid: &str, age: i64, PassProgress { horizon, at, .. }: PassProgress, left: Option<i64>) -> String {
     let come = at.map_or_else(String::new, |at| format!("; they have come to {}", time(at.0)));
     let age = span(age);
     if horizon < Timestamp::MAX {
+        let ends = match left {
+            Some(left) if left > ENDLESS => format!(
+                ". At this pace that takes {} more days: if a timer registers another one each time, as from a time before the first watermark, \
+                 mend the component; a second Ctrl-C or SIGTERM ends the job at once",
+                left / 86_400_000
+            ),
+            _ => String::new(),
+        };
         return format!(
             "operator {uid} has fired the event-time timers up to the watermark {} for {age}{come}. Records behind the \
-             watermark wait for the end of that, and barriers behind records",
+             watermark wait for the end of that, and barriers behind records{ends}",
             time(horizon.0)
         );
     }
@@ -293,6 +321,20 @@ mod tests {
             let look = Look { now: Timestamp(5_000), waiting, workers: &none, doing, stopping: None };
             assert_eq!(delays.held_up_by(&look), "waits for a disk: writing x");
         }
+    }
+
+    #[test]
+    fn a_pass_that_would_take_years_says_so() {
+        let mut delays = delays();
+        let mut said = |now: i64, at: i64| {
+            let pass = PassProgress { domain: Domain::Event, horizon: Timestamp(0), at: Some(Timestamp(at)) };
+            let workers = workers(vec![operator(0, 0, None), operator(0, 0, Some(pass))]);
+            delays.of_pass(&Look { now: Timestamp(now), waiting: None, workers: &workers, doing: None, stopping: None })
+        };
+        assert!(said(0, i64::MIN + 60_000).is_none());
+        let text = said(5_000, i64::MIN + 5_060_000).unwrap();
+        assert!(text.contains("At this pace that takes 106751991 more days: if a timer registers another one each time"), "{text}");
+        assert!(said(35_000, -1_000).is_some_and(|text| !text.contains("At this pace")));
     }
 
     #[test]
