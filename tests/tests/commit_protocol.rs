@@ -311,3 +311,17 @@ fn a_start_from_nothing_that_crashes_leaves_the_newest_checkpoint_or_none() {
     }
     assert_eq!(left.keys().copied().collect::<Vec<_>>(), [None, Some(3)], "{left:?}");
 }
+
+#[test]
+fn output_is_committed_though_its_checkpoint_is_removed_meanwhile() {
+    for note in ["COMMITTING", "COMMITTED"] {
+        let (disk, mut rng) = (SimDisk::new(1), Rng::with_seed(1));
+        let mut life = Life::new(&disk, &mut rng, Fault::None).unwrap();
+        life.writers.push(life.sink.writer(WriterTask { subtask: 0, incarnation: 0, attempt: 1 }).unwrap());
+        (0..9).for_each(|_| life.write_some().unwrap());
+        disk.remove_folder_before(note);
+        life.complete(false).unwrap();
+        assert!(!life.store.has_checkpoint(1).unwrap(), "{note}");
+        assert!(!parts(&disk).is_empty(), "{note}");
+    }
+}

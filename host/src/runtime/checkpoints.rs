@@ -447,10 +447,22 @@ fn checkpoint_failure(checkpoint: u64, outcome: Result<()>, done: Event) -> Resu
 pub fn commit(store: &CheckpointStore, manifest: &Manifest, sinks: &[(String, Arc<dyn Sink>)], doing: &Doing) -> Result<()> {
     let begun = store.is_committing(manifest.checkpoint)?;
     if !begun && manifest.sinks.iter().any(|sink| !sink.committables.is_empty()) {
-        store.mark_committing(manifest.checkpoint)?;
+        unless_gone(store, manifest.checkpoint, store.mark_committing(manifest.checkpoint))?;
     }
     commit_to_sinks(manifest, sinks, begun, doing)?;
-    store.mark_committed(manifest.checkpoint)
+    unless_gone(store, manifest.checkpoint, store.mark_committed(manifest.checkpoint))
+}
+
+/// A checkpoint that is removed while it is committed needs no note, since no restore reads it any more; the job writes the next one whole.
+/// To fail here would end the job at its restart, which finds output and no checkpoint.
+fn unless_gone(store: &CheckpointStore, checkpoint: u64, noted: Result<()>) -> Result<()> {
+    match noted {
+        Err(error) if has_vanished(&error) && !store.has_checkpoint(checkpoint)? => {
+            warn!(checkpoint, "checkpoint {checkpoint} was removed while its output was committed: {}", error.chain());
+            Ok(())
+        }
+        outcome => outcome,
+    }
 }
 
 fn commit_to_sinks(manifest: &Manifest, sinks: &[(String, Arc<dyn Sink>)], begun: bool, doing: &Doing) -> Result<()> {

@@ -198,6 +198,14 @@ impl CheckpointStore {
         self.contains(checkpoint, COMMITTING)
     }
 
+    /// Whether a checkpoint exists.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn has_checkpoint(&self, checkpoint: u64) -> Result<bool> {
+        self.contains(checkpoint, MANIFEST)
+    }
+
     /// Records that all output of a checkpoint is committed.
     ///
     /// # Errors

@@ -48,6 +48,8 @@ struct State {
     contents: Contents,
     /// Whether files can have names in scratch folders too: whether those are on the same file system.
     links: bool,
+    /// The name before whose appearance its folder is removed.
+    vanishing: Option<String>,
     folders: BTreeMap<PathBuf, Folder>,
 }
 
@@ -67,6 +69,7 @@ impl SimDisk {
             down: false,
             contents: Contents::default(),
             links: true,
+            vanishing: None,
             folders,
         };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -108,6 +111,11 @@ impl SimDisk {
         {
             folder.take(name);
         }
+    }
+
+    /// Removes a folder with all that is in it, as another process does, right before a file in it is renamed to this name, once.
+    pub fn remove_folder_before(&self, name: &str) {
+        self.lock().vanishing = Some(name.to_owned());
     }
 
     /// Says whether files can be linked into scratch folders.
@@ -212,6 +220,9 @@ impl Disk for SimDisk {
         let ((dir, old), (to_dir, new)) = (parts(from)?, parts(to)?);
         if dir != to_dir {
             return Err(failure(ErrorKind::CrossesDevices, from, "files are renamed within a folder only"));
+        }
+        if state.vanishing.take_if(|name| new == name.as_str()).is_some() {
+            state.folder(dir)?.remove_all();
         }
         let folder = state.folder(dir)?;
         let file = folder.get(old).ok_or_else(|| not_found(from))?;
