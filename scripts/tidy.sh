@@ -19,7 +19,7 @@ fi
 # One seam to the disk: what goes past it is not simulated. What a user names is read elsewhere: specs, cases, components, input, tables; and the
 # command line writes its own files. Locks and sockets are the operating system's, and so are owners, modes and links.
 if matches=$(git grep -nE '(std::)?fs::|File::(open|create)|OpenOptions' -- 'host/src/*.rs' ':!host/src/disk.rs' ':!host/src/source/file' ':!host/src/spec' ':!host/src/cli' \
-  ':!host/src/guest/cache*' ':!host/src/scenario' ':!host/src/codec/table.rs' ':!host/src/runtime/assemble.rs' ':!host/src/runtime/history.rs' ':!host/src/runtime/socket*' \
+  ':!host/src/guest/cache*' ':!host/src/scenario' ':!host/src/codec/table.rs' ':!host/src/runtime/assemble.rs' ':!host/src/runtime/history.rs' ':!host/src/runtime/control/socket*' \
   ':!host/src/store/lock.rs' ':!host/src/guarded.rs' ':!host/src/runtime/revision.rs' ':!*/tests.rs' ':!*/tests/*' | grep -vE 'GroupsFile::|::(unix|linux)::fs::'); then
   while IFS=: read -r file line _; do
     # Unit tests at the end of a file may do as they like.

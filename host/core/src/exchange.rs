@@ -33,12 +33,30 @@ pub enum Element {
 pub struct Barrier {
     /// The checkpoint's id.
     pub checkpoint: u64,
-    /// Whether the job stops at this checkpoint: sources read nothing after it.
-    pub stop: bool,
-    /// Whether all event time ends before it, so that every event-time timer has fired: only for a stop for good.
-    pub drain: bool,
-    /// Whether it is a savepoint's: nothing is committed for it, and no recovery goes back to it.
-    pub savepoint: bool,
+    /// What the checkpoint is taken for.
+    pub purpose: Purpose,
+}
+
+/// What a checkpoint is taken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Recovery: its output is committed, and the job continues.
+    #[default]
+    Checkpoint,
+    /// A savepoint of a running job: nothing is committed for it, and no recovery uses it.
+    Savepoint,
+    /// A stop: a checkpoint after which sources read nothing.
+    Stop,
+    /// A stop for good: as [`Stop`](Self::Stop), after all event time has ended, so that every event-time timer has fired.
+    Drain,
+}
+
+impl Purpose {
+    /// Returns whether sources read nothing after the barrier.
+    #[must_use]
+    pub fn stops(self) -> bool {
+        matches!(self, Self::Stop | Self::Drain)
+    }
 }
 
 /// All outputs of one subtask: the edges of each lane.

@@ -26,6 +26,7 @@ pub mod worker;
 
 pub mod checkpoint;
 pub mod disk;
+pub mod job;
 
 pub use error::{Error, Kind, Result};
 pub use time::Timestamp;

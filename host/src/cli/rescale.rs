@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tidemill_core::Result;
+use tidemill_core::job::{Outcome, Request};
 
 use super::print;
 use super::savepoint::absolute;
-use super::stop::{JobFolder, TriggerId, other_request, shown};
-use crate::runtime::control::{Granted, Rescaled};
-use crate::runtime::socket::{Ask, ask};
+use super::stop::{JobFolder, TriggerId, other_outcome, shown};
+use crate::runtime::control::client::ask;
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
@@ -31,11 +31,11 @@ pub(super) struct Options {
 
 pub(super) fn rescale(options: &Options) -> Result<()> {
     let savepoint = options.savepoint.as_deref().map(absolute).transpose()?;
-    let wanted = Ask::Rescale { parallelism: options.parallelism, savepoint, trigger: Some(options.trigger.name()) };
-    let reply = ask(&options.job.dir()?, &wanted)?;
-    let Granted::Rescaled(Rescaled { checkpoint, from, to, pause, asked }) = reply.granted else { return Err(other_request()) };
-    let saved = shown(reply.savepoint.as_deref());
-    let paused = pause.map_or_else(String::new, |pause| format!("; it paused for {pause} ms"));
+    let request = Request::Rescale { parallelism: options.parallelism, savepoint };
+    let outcome = ask(&options.job.dir()?, &request, &options.trigger.key())?;
+    let Outcome::Rescaled { checkpoint, from, to, pause_ms, asked, path } = outcome else { return Err(other_outcome()) };
+    let saved = shown(path.as_deref());
+    let paused = pause_ms.map_or_else(String::new, |pause| format!("; it paused for {pause} ms"));
     let mut said = format!("the job runs on {to} workers instead of {from}, from checkpoint {checkpoint} on{paused}{saved}\n");
     if to != asked {
         said += &format!(

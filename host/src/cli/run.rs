@@ -9,7 +9,7 @@ use super::live::Live;
 use super::logging::Terminal;
 use super::{folder, print, signals, summary};
 use crate::runtime::recovery::Missing;
-use crate::runtime::{self, Control, From, Outcome, RunOptions};
+use crate::runtime::{self, Control, From, JobEnd, RunOptions};
 use crate::spec;
 use crate::spec::job::Retention;
 
@@ -66,16 +66,16 @@ pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
     live.end();
     let name = &spec.name;
     let message = match outcome? {
-        Outcome::Finished { progress, .. } => {
+        JobEnd::Finished { progress, .. } => {
             live.log(&progress);
             print(&summary::render(&progress));
             format!("the job {name} has finished\n")
         }
-        Outcome::AlreadyFinished { checkpoint } => {
+        JobEnd::AlreadyFinished { checkpoint } => {
             format!("the job {name} has finished already, with checkpoint {checkpoint}; --fresh runs it again from the beginning\n")
         }
-        Outcome::Stopped { checkpoint: 0, .. } => format!("the job {name} has stopped before its first checkpoint\n"),
-        Outcome::Stopped { checkpoint, progress } => {
+        JobEnd::Stopped { checkpoint: 0, .. } => format!("the job {name} has stopped before its first checkpoint\n"),
+        JobEnd::Stopped { checkpoint, progress } => {
             live.log(&progress);
             print(&summary::render(&progress));
             match spec.checkpoints.on_cancel {

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tidemill_core::disk::Disk;
+use tidemill_core::job::{Outcome, Request};
 use tidemill_core::{Error, Result};
 
 use super::numbers::{bytes, count, time};
 use super::print;
-use super::stop::{JobFolder, TriggerId, other_request};
+use super::stop::{JobFolder, TriggerId, other_outcome};
 use crate::disk::RealDisk;
-use crate::runtime::control::{Granted, Reply};
-use crate::runtime::socket::{Ask, ask};
+use crate::runtime::control::client::{Refusal, ask};
 use crate::savepoint::{Contents, Row, Selection, diff, dump};
 use crate::store::savepoint::Saved;
 
@@ -110,19 +110,16 @@ fn create(options: &Create) -> Result<()> {
         _ => return Err(Error::config("name the job spec and then the savepoint's folder, or --data-dir and the savepoint's folder")),
     };
     let path = absolute(path)?;
-    let (trigger, wait_committed) = (options.trigger.name(), options.wait_committed);
-    let wanted = Ask::Savepoint { path: path.clone(), trigger: Some(trigger.clone()), wait_committed };
-    let reply = ask(&job.dir()?, &wanted).or_else(|error| taken_all_the_same(&path, &trigger, wait_committed, error))?;
-    let place = reply.savepoint.unwrap_or(path);
-    let (id, note) = match reply.granted {
-        Granted::Saved(id) if is_committed(&place) => (id, "all output that it covers is committed".to_owned()),
-        Granted::Saved(id) => (id, NOT_COMMITTED.to_owned()),
-        Granted::SavedAndCommitted { savepoint, checkpoint } => {
-            (savepoint, format!("all output that it covers is committed by checkpoint {checkpoint}"))
-        }
-        Granted::Stopped(_) | Granted::Finished(_) | Granted::Rescaled(_) => return Err(other_request()),
+    let (key, wait_committed) = (options.trigger.key(), options.wait_committed);
+    let request = Request::Savepoint { path: path.clone(), wait_committed };
+    let outcome = ask(&job.dir()?, &request, &key).or_else(|refusal| taken_all_the_same(&path, &key, wait_committed, refusal))?;
+    let Outcome::Saved { savepoint, path, committed_by } = outcome else { return Err(other_outcome()) };
+    let note = match committed_by {
+        Some(checkpoint) => format!("all output that it covers is committed by checkpoint {checkpoint}"),
+        None if is_committed(&path) => "all output that it covers is committed".to_owned(),
+        None => NOT_COMMITTED.to_owned(),
     };
-    print(&format!("savepoint {id} is in {}\n{note}\n", place.display()));
+    print(&format!("savepoint {savepoint} is in {}\n{note}\n", path.display()));
     Ok(())
 }
 
@@ -135,16 +132,19 @@ fn is_committed(path: &std::path::Path) -> bool {
     open(path).is_ok_and(|saved| saved.manifest.sinks.iter().all(|sink| sink.committables.is_empty()))
 }
 
-/// The savepoint of this request, if it is there though the job ended before it could say so.
-fn taken_all_the_same(path: &std::path::Path, trigger: &str, wait_committed: bool, error: Error) -> Result<Reply> {
+/// Returns the savepoint of this request, if it exists though the job ended before it could say so.
+fn taken_all_the_same(path: &std::path::Path, key: &str, wait_committed: bool, refusal: Refusal) -> Result<Outcome> {
+    let Refusal { error, answered } = refusal;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    match Saved::of_trigger(&disk, path, trigger) {
-        Some(id) if !wait_committed => Ok(Reply { granted: Granted::Saved(id), savepoint: Some(path.to_owned()) }),
-        Some(id) if !error.chain().contains(&format!("savepoint {id} is")) => {
+    match Saved::of_trigger(&disk, path, key) {
+        Some(savepoint) if !wait_committed => Ok(Outcome::Saved { savepoint, path: path.to_owned(), committed_by: None }),
+        // The job itself says what became of the savepoint.
+        Some(_) if answered => Err(error),
+        Some(id) => {
             let text = format!("{}; savepoint {id} is in {}, but its output is not known to be committed", error.chain(), path.display());
             Err(Error::new(error.kind(), text))
         }
-        _ => Err(error),
+        None => Err(error),
     }
 }
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use tidemill_core::disk::Disk;
+use tidemill_core::job::{Outcome, Request};
 use tidemill_core::{Error, Result};
 
 use super::folder;
 use super::print;
 use super::savepoint::absolute;
 use crate::disk::RealDisk;
-use crate::runtime::control::{Granted, Reply};
-use crate::runtime::random_trigger;
-use crate::runtime::socket::{Ask, ask};
+use crate::runtime::control::client::{Refusal, ask};
+use crate::runtime::control::random_key;
 use crate::spec;
 use crate::store::savepoint::Saved;
 
@@ -68,38 +68,38 @@ pub(super) struct Options {
     trigger: TriggerId,
 }
 
-/// What the request is called.
+/// The idempotency key of a request.
 #[derive(Debug, Args)]
 pub(super) struct TriggerId {
-    /// A name for this request: given once more, after the answer was lost, it brings the same answer and no second savepoint
+    /// Idempotency key: a retry with the same id returns the first result instead of performing the request again
     #[arg(long = "trigger-id", value_name = "ID")]
     pub(super) id: Option<String>,
 }
 
 impl TriggerId {
-    /// The user's name for the request, or one that nobody else has, by which its savepoint is recognised if the answer is lost.
-    pub(super) fn name(&self) -> String {
-        self.id.clone().unwrap_or_else(random_trigger)
+    /// Returns the user's key, or a random one, by which the request's savepoint is recognised if the answer is lost.
+    pub(super) fn key(&self) -> String {
+        self.id.clone().unwrap_or_else(random_key)
     }
 }
 
 pub(super) fn stop(options: &Options) -> Result<()> {
     let savepoint = options.savepoint.as_deref().map(absolute).transpose()?;
-    let trigger = options.trigger.name();
-    let wanted = Ask::Stop { savepoint: savepoint.clone(), drain: options.drain, trigger: Some(trigger.clone()) };
-    let reply = ask(&options.job.dir()?, &wanted).or_else(|error| answered_before(savepoint, &trigger, error))?;
-    let saved = shown(reply.savepoint.as_deref());
-    print(&match reply.granted {
-        Granted::Finished(id) => format!("the job had come to its end, with checkpoint {id}{saved}\n"),
-        Granted::Stopped(id) => format!("the job has stopped at checkpoint {id}{saved}\n"),
-        Granted::Saved(_) | Granted::SavedAndCommitted { .. } | Granted::Rescaled(_) => return Err(other_request()),
+    let key = options.trigger.key();
+    let request = Request::Stop { savepoint: savepoint.clone(), drain: options.drain };
+    let outcome = ask(&options.job.dir()?, &request, &key).or_else(|refusal| stopped_before(savepoint, &key, refusal))?;
+    let saved = shown(outcome.path());
+    print(&match outcome {
+        Outcome::Finished { checkpoint, .. } => format!("the job had come to its end, with checkpoint {checkpoint}{saved}\n"),
+        Outcome::Stopped { checkpoint, .. } => format!("the job has stopped at checkpoint {checkpoint}{saved}\n"),
+        Outcome::Saved { .. } | Outcome::Rescaled { .. } => return Err(other_outcome()),
     });
     Ok(())
 }
 
-/// The answer is that to something else.
-pub(super) fn other_request() -> Error {
-    Error::config("this trigger id was given to a request of another kind before: give this one an id of its own")
+/// The job answered something that was not asked.
+pub(super) fn other_outcome() -> Error {
+    Error::storage("the job answered another request than this one: is it run by the same version of the program?")
 }
 
 /// Where the savepoint is, for the end of a sentence.
@@ -107,14 +107,15 @@ pub(super) fn shown(savepoint: Option<&Path>) -> String {
     savepoint.map_or_else(String::new, |path| format!("; the savepoint is in {}", path.display()))
 }
 
-/// The answer of a job that has stopped for the same request and that is not there to give it: the savepoint has the name of the request, and
-/// its output is committed. A savepoint whose output is not is named at least.
-fn answered_before(savepoint: Option<PathBuf>, trigger: &str, error: Error) -> Result<Reply> {
+/// Returns the outcome of the same request if the job has stopped for it and is not there to say so: the savepoint has the request's key, and
+/// its output is committed. If its output is not committed, the error names the savepoint.
+fn stopped_before(savepoint: Option<PathBuf>, key: &str, refusal: Refusal) -> Result<Outcome> {
+    let error = refusal.error;
     let Some(path) = savepoint else { return Err(error) };
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let Some(checkpoint) = Saved::of_trigger(&disk, &path, trigger) else { return Err(error) };
+    let Some(checkpoint) = Saved::of_trigger(&disk, &path, key) else { return Err(error) };
     if Saved::open(disk, &path).and_then(|saved| saved.is_committed()).unwrap_or(false) {
-        return Ok(Reply { granted: Granted::Stopped(checkpoint), savepoint: Some(path) });
+        return Ok(Outcome::Stopped { checkpoint, path: Some(path) });
     }
     Err(Error::new(
         error.kind(),

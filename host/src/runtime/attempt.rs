@@ -6,14 +6,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use tidemill_core::checkpoint::{Action, Coordinator, Event, Lost, Phase};
-use tidemill_core::exchange::Barrier;
+use tidemill_core::exchange::{Barrier, Purpose};
+use tidemill_core::job::{Outcome, Request};
 use tidemill_core::worker::{Worker, WorkerSetup, build_with, open_states};
 use tidemill_core::{Error, Result, Timestamp};
 use tracing::{debug, info, warn};
 
 use super::Observer;
 use super::checkpoints::{Checkpoints, Task};
-use super::control::{Control, Granted, Request, Wish};
+use super::control::{Control, Pending};
 use super::delay::{Delays, Look};
 use super::gauge::Gauge;
 use super::history::{Kind, Verdict};
@@ -66,13 +67,13 @@ pub(super) struct Attempt<'a> {
     stopping: Option<Timestamp>,
     delays: Delays,
     /// Savepoints that are wanted, in the order in which they were asked for.
-    savepoints: VecDeque<Request>,
+    savepoints: VecDeque<Pending>,
     /// Savepoints that have begun, by their ids, until it is certain what came of them.
-    saving: BTreeMap<u64, Request>,
+    saving: BTreeMap<u64, Pending>,
     /// Savepoints that exist, until a checkpoint has committed their output.
-    committing: BTreeMap<u64, Request>,
+    committing: BTreeMap<u64, Pending>,
     /// The stop, or rescale.
-    stop: Option<Request>,
+    stop: Option<Pending>,
     /// When the sources were told to stop.
     stopped_reading: Option<Timestamp>,
     under_way: Option<UnderWay>,
@@ -156,15 +157,15 @@ impl<'a> Attempt<'a> {
             }
             // While the job is being rescaled they wait for the workers to come.
             while !self.is_rescaling()
-                && let Some(request) = control.next()
+                && let Some(pending) = control.next()
             {
-                self.take(request, now, gauge);
+                self.take(pending, now, gauge);
             }
             self.event(Event::Tick, now, gauge);
             self.discover(now)?;
             if gauge.is_due() {
                 self.crew.tell_all(|| Command::Statistics);
-                self.say_delays(now, gauge);
+                self.say_delays(now, gauge, control);
                 observer(&gauge.progress(self.job));
             }
             match self.messages.recv_timeout(TICK) {
@@ -186,33 +187,37 @@ impl<'a> Attempt<'a> {
     }
 
     /// Says what takes long.
-    fn say_delays(&mut self, now: Timestamp, gauge: &Gauge) {
+    fn say_delays(&mut self, now: Timestamp, gauge: &Gauge, control: &Control) {
         let look =
             Look { now, waiting: self.coordinator.waiting(), workers: gauge.workers(), doing: self.io.doing(), stopping: self.stopping };
-        for text in [self.delays.of_checkpoint(&look), self.delays.of_pass(&look)].into_iter().flatten() {
-            warn!("{text}");
+        let said: Vec<String> = [self.delays.of_checkpoint(&look), self.delays.of_pass(&look)].into_iter().flatten().collect();
+        said.iter().for_each(|text| warn!("{text}"));
+        match look.waiting {
+            _ if !said.is_empty() => control.set_waits_for(Some(said.join(". "))),
+            Some(_) => {}
+            None => control.set_waits_for(None),
         }
     }
 
-    /// Passes a wish on to the coordinator.
-    fn take(&mut self, request: Request, now: Timestamp, gauge: &mut Gauge) {
-        match request.wish {
-            _ if self.stopping.is_some() => request.answer(Err(Error::config("the job is stopping already"))),
-            Wish::Savepoint { .. } => {
-                self.savepoints.push_back(request);
+    /// Passes a request on to the coordinator.
+    fn take(&mut self, pending: Pending, now: Timestamp, gauge: &mut Gauge) {
+        match pending.request {
+            _ if self.stopping.is_some() => pending.answer(Err(Error::config("the job is stopping already"))),
+            Request::Savepoint { .. } => {
+                self.savepoints.push_back(pending);
                 self.event(Event::Savepoint, now, gauge);
             }
-            Wish::Stop { drain, .. } => {
+            Request::Stop { drain, .. } => {
                 info!("stopping at the next checkpoint, as it was asked to");
                 self.stopping = Some(now);
-                self.stop = Some(request);
+                self.stop = Some(pending);
                 self.event(if drain { Event::Drain } else { Event::Stop }, now, gauge);
             }
-            Wish::Rescale { parallelism, .. } => match self.refuses(parallelism) {
-                Some(reason) => request.answer(Err(Error::config(reason))),
+            Request::Rescale { parallelism, .. } => match self.refuses(parallelism) {
+                Some(reason) => pending.answer(Err(Error::config(reason))),
                 None => {
                     self.stopping = Some(now);
-                    self.stop = Some(request);
+                    self.stop = Some(pending);
                     self.event(Event::Stop, now, gauge);
                 }
             },
@@ -233,7 +238,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn is_rescaling(&self) -> bool {
-        self.stop.as_ref().is_some_and(|request| matches!(request.wish, Wish::Rescale { .. }))
+        self.stop.as_ref().is_some_and(|stop| matches!(stop.request, Request::Rescale { .. }))
     }
 
     /// Asks the workers once more, so that the summary is complete.
@@ -340,10 +345,10 @@ impl<'a> Attempt<'a> {
     fn perform(&mut self, action: Action, now: Timestamp, gauge: &Gauge) {
         match action {
             Action::Trigger(barrier) => {
-                if barrier.stop {
+                if barrier.purpose.stops() {
                     self.stopped_reading.get_or_insert(now);
                 }
-                let kind = if barrier.savepoint { Kind::Savepoint } else { Kind::Checkpoint };
+                let kind = if barrier.purpose == Purpose::Savepoint { Kind::Savepoint } else { Kind::Checkpoint };
                 self.under_way = Some(UnderWay { checkpoint: barrier.checkpoint, kind, began: self.clock.now(), started: now });
                 self.save(barrier);
                 self.passed = 0;
@@ -359,7 +364,7 @@ impl<'a> Attempt<'a> {
                     info!(checkpoint, "savepoint {checkpoint} was complete before it was given up");
                 }
                 self.note(checkpoint, None, now);
-                self.answer_savepoint(checkpoint, Ok(Granted::Saved(checkpoint)));
+                self.answer_savepoint(checkpoint, Ok(()));
             }
             Action::NotSaved { checkpoint, reason } => {
                 self.note(checkpoint, Some(reason.clone()), now);
@@ -376,32 +381,35 @@ impl<'a> Attempt<'a> {
 
     /// Tells the checkpoint thread where a savepoint goes, before any part of it comes.
     fn save(&mut self, barrier: Barrier) {
-        let Barrier { checkpoint, savepoint, stop, .. } = barrier;
-        if savepoint && let Some(request) = self.savepoints.pop_front() {
-            self.saving.insert(checkpoint, request);
+        let Barrier { checkpoint, purpose } = barrier;
+        let (savepoint, stop) = (purpose == Purpose::Savepoint, purpose.stops());
+        if savepoint && let Some(pending) = self.savepoints.pop_front() {
+            self.saving.insert(checkpoint, pending);
         }
-        let request = if savepoint { self.saving.get(&checkpoint) } else { self.stop.as_ref().filter(|_| stop) };
-        if let Some((request, folder)) = request.and_then(|request| Some((request, request.wish.folder()?))) {
-            let (folder, trigger) = (folder.clone(), request.trigger.clone());
+        let pending = if savepoint { self.saving.get(&checkpoint) } else { self.stop.as_ref().filter(|_| stop) };
+        if let Some((pending, folder)) = pending.and_then(|pending| Some((pending, pending.folder.as_ref()?))) {
+            let (folder, trigger) = (folder.clone(), pending.key.clone());
             self.io.give(Task::Save { checkpoint, folder, also_checkpoint: stop, trigger });
             self.saved_at = stop.then_some(checkpoint);
         }
     }
 
-    fn answer_savepoint(&mut self, checkpoint: u64, outcome: Result<Granted>) {
-        let Some(request) = self.saving.remove(&checkpoint) else { return };
-        if outcome.is_ok() && matches!(request.wish, Wish::Savepoint { wait_committed: true, .. }) {
-            self.committing.insert(checkpoint, request);
+    fn answer_savepoint(&mut self, checkpoint: u64, saved: Result<()>) {
+        let Some(pending) = self.saving.remove(&checkpoint) else { return };
+        if saved.is_ok() && matches!(pending.request, Request::Savepoint { wait_committed: true, .. }) {
+            self.committing.insert(checkpoint, pending);
             return;
         }
-        request.answer_only(outcome);
+        let outcome = saved.map(|()| Outcome::saved(checkpoint, &pending.request, None));
+        pending.answer_only(outcome);
     }
 
     /// A checkpoint has committed the output of all savepoints before it.
     fn answer_committed(&mut self, checkpoint: u64) {
         let later = self.committing.split_off(&checkpoint);
-        for (savepoint, request) in std::mem::replace(&mut self.committing, later) {
-            request.answer_only(Ok(Granted::SavedAndCommitted { savepoint, checkpoint }));
+        for (savepoint, pending) in std::mem::replace(&mut self.committing, later) {
+            let outcome = Outcome::saved(savepoint, &pending.request, Some(checkpoint));
+            pending.answer_only(Ok(outcome));
         }
     }
 

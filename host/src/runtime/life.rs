@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::checkpoint::manifest::Manifest;
+use tidemill_core::job::{Outcome, Request};
 use tidemill_core::{Error, Kind, Result};
 use tracing::{info, warn};
 
 use super::attempt::{Attempt, End};
 use super::checkpoints::Checkpoints;
-use super::control::{Granted, Rescaled, Wish};
 use super::gauge::Gauge;
 use super::recovery::{Recovered, recover, recover_from};
 use super::repeated::Repeated;
 use super::revision::Revision;
 use super::waiting::Rescaling;
-use super::{Control, Job, Observer, Outcome, restart};
+use super::{Control, Job, JobEnd, Observer, restart};
 use crate::clock::{Clock, monotonic};
 use crate::machine;
 use crate::store::CheckpointStore;
@@ -45,7 +45,7 @@ pub(super) struct Life<'a> {
 }
 
 impl Life<'_> {
-    pub(super) fn run(mut self, observer: &mut Observer<'_>) -> Result<Outcome> {
+    pub(super) fn run(mut self, observer: &mut Observer<'_>) -> Result<JobEnd> {
         let mut backoff = restart::Backoff::new(self.job.restart);
         let mut has_run = false;
         loop {
@@ -74,14 +74,14 @@ impl Life<'_> {
     }
 
     /// Runs until the end, or until the job has stopped to go on in another attempt.
-    fn attempt(&mut self, has_run: &mut bool, observer: &mut Observer<'_>) -> Result<Option<Outcome>> {
+    fn attempt(&mut self, has_run: &mut bool, observer: &mut Observer<'_>) -> Result<Option<JobEnd>> {
         let before = self.job.parallelism;
         let Some(rescaling) = self.rescaling.take() else { return self.attempt_as_it_is(has_run, observer, None) };
         match self.prepare(&rescaling) {
             Ok(()) => self.attempt_as_it_is(has_run, observer, Some((rescaling, before))),
             Err(error) => {
                 // Nothing has changed: the job goes on as it was.
-                rescaling.request.answer(Err(error));
+                rescaling.pending.answer(Err(error));
                 self.attempt_as_it_is(has_run, observer, None)
             }
         }
@@ -89,7 +89,7 @@ impl Life<'_> {
 
     /// Notes the new number of workers, so that it holds whatever happens from here on.
     fn prepare(&mut self, rescaling: &Rescaling) -> Result<()> {
-        let trigger = rescaling.request.trigger.clone();
+        let trigger = rescaling.pending.key.clone();
         let request = store::Request { from: self.job.parallelism, checkpoint: rescaling.checkpoint, trigger };
         self.store.set_rescale(&Rescale { to: rescaling.to, asked: self.asked, request: Some(request) })?;
         self.job.parallelism = rescaling.to;
@@ -101,7 +101,7 @@ impl Life<'_> {
         has_run: &mut bool,
         observer: &mut Observer<'_>,
         rescaling: Option<(Rescaling, u32)>,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<JobEnd>> {
         let began = monotonic();
         let recovered = match self.recover().and_then(|recovered| self.note_revision().map(|()| recovered)) {
             Ok(recovered) => recovered,
@@ -160,15 +160,16 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn say_rescaled(&self, Rescaling { request, checkpoint, to, since }: Rescaling, from: u32) {
+    fn say_rescaled(&self, Rescaling { pending, checkpoint, to, since }: Rescaling, from: u32) {
         let pause = self.clock.steady().0.saturating_sub(since.0).max(0).unsigned_abs();
         info!(checkpoint, from, to, pause_ms = pause, "rescaled job {} from {from} to {to} workers in {pause} ms", self.job.name);
-        request.answer(Ok(Granted::Rescaled(Rescaled { checkpoint, from, to, pause: Some(pause), asked: self.asked })));
+        let path = pending.request.savepoint().map(Path::to_owned);
+        pending.answer(Ok(Outcome::Rescaled { checkpoint, from, to, pause_ms: Some(pause), asked: self.asked, path }));
     }
 
     /// The job could not start with the new number of workers: it goes on with the old one.
     fn undo(&mut self, rescaling: Option<(Rescaling, u32)>, error: Error) -> Error {
-        let Some((Rescaling { request, to, .. }, before)) = rescaling else { return error };
+        let Some((Rescaling { pending, to, .. }, before)) = rescaling else { return error };
         self.job.parallelism = before;
         let undone = if before == self.asked {
             self.store.forget_rescale()
@@ -177,7 +178,7 @@ impl Life<'_> {
         };
         let left = undone.err().map_or_else(String::new, |error| format!("; and it is still noted that it should: {}", error.chain()));
         let text = format!("the job could not start with {to} workers and goes on with {before}: {}{left}", error.chain());
-        request.answer(Err(Error::new(error.kind(), text)));
+        pending.answer(Err(Error::new(error.kind(), text)));
         error
     }
 
@@ -190,7 +191,7 @@ impl Life<'_> {
         }
     }
 
-    fn finish(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<Outcome> {
+    fn finish(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<JobEnd> {
         self.store.mark_finished(checkpoint)?;
         self.store.forget_rescale()?;
         if !self.job.keep_on_finish {
@@ -198,10 +199,10 @@ impl Life<'_> {
         }
         let progress = self.gauge.progress(&self.job);
         observer(&progress);
-        Ok(Outcome::Finished { checkpoint, progress })
+        Ok(JobEnd::Finished { checkpoint, progress })
     }
 
-    fn stopped(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<Outcome> {
+    fn stopped(&mut self, checkpoint: u64, observer: &mut Observer<'_>) -> Result<JobEnd> {
         // The next start is the user's again, with the number that the user writes.
         self.store.forget_rescale()?;
         if !self.job.keep_on_cancel {
@@ -209,15 +210,15 @@ impl Life<'_> {
         }
         let progress = self.gauge.progress(&self.job);
         observer(&progress);
-        Ok(Outcome::Stopped { checkpoint, progress })
+        Ok(JobEnd::Stopped { checkpoint, progress })
     }
 
     /// A job that waits to restart can only be stopped: it is at its newest checkpoint already.
-    fn answer_asleep(&self, wish: &Wish, failure: &Error) -> Result<Granted> {
-        if let Wish::Stop { savepoint: None, drain: false } = wish {
+    fn answer_asleep(&self, request: &Request, failure: &Error) -> Result<Outcome> {
+        if let Request::Stop { savepoint: None, drain: false } = request {
             let checkpoint = self.store.newest()?.map_or(0, |newest| newest.checkpoint);
             self.control.stop();
-            return Ok(Granted::Stopped(checkpoint));
+            return Ok(Outcome::stopped(checkpoint, request));
         }
         Err(Error::storage(format!(
             "the job has failed and is about to restart: try again when it runs, or stop it at its newest checkpoint without a savepoint; it \
@@ -230,7 +231,7 @@ impl Life<'_> {
     fn sleep(&self, millis: i64, failure: &Error) -> bool {
         let end = self.clock.steady().plus(millis);
         while self.clock.steady() < end {
-            self.control.answer_all(|wish| self.answer_asleep(wish, failure));
+            self.control.answer_all(|request| self.answer_asleep(request, failure));
             if self.control.stop_requested() {
                 return false;
             }

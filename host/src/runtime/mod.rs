@@ -12,16 +12,12 @@ pub mod recovery;
 pub mod restart;
 pub mod restore;
 pub mod revision;
-pub mod socket;
 
 mod attempt;
-mod clients;
 mod connectors;
 mod delay;
-
 mod earlier;
 mod gauge;
-mod grant;
 mod io;
 mod life;
 mod losses;
@@ -29,7 +25,6 @@ mod many;
 mod repeated;
 mod saving;
 mod threads;
-mod triggers;
 mod waiting;
 
 use std::path::{Path, PathBuf};
@@ -37,16 +32,17 @@ use std::sync::Arc;
 
 use tidemill_core::checkpoint::manifest::Manifest;
 use tidemill_core::disk::Disk;
+use tidemill_core::job::{Outcome, Request};
 use tidemill_core::{Error, Result};
 use tracing::{info, warn};
 
 pub use assemble::{Assembly, Rig};
 pub use control::Control;
-pub use grant::random_trigger;
 pub use job::Job;
 pub use progress::Progress;
 pub use restore::From;
 
+use self::control::socket::Socket;
 use self::gauge::Gauge;
 use self::life::Life;
 use self::plan::ComponentPlan;
@@ -54,7 +50,7 @@ use self::recovery::forget;
 use self::repeated::Repeated;
 use self::restore::take_over;
 use self::revision::Revision;
-use self::socket::Socket;
+use self::waiting::ended_first;
 use crate::clock::SystemClock;
 use crate::disk::RealDisk;
 use crate::guarded;
@@ -85,7 +81,7 @@ pub struct RunOptions {
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum JobEnd {
     /// All input is processed and committed.
     Finished {
         /// The last checkpoint.
@@ -111,18 +107,36 @@ pub enum Outcome {
 ///
 /// # Errors
 /// The spec, a component or the data folder is not usable, or the job failed and its restart strategy gave up.
-pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) -> Result<Outcome> {
-    let _lock = JobLock::acquire(&options.data_dir)?;
+pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) -> Result<JobEnd> {
+    let lock = JobLock::acquire(&options.data_dir)?;
     warn_if_open_to_all(&options.data_dir);
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let store = CheckpointStore::open(Arc::clone(&disk), options.data_dir.join("checkpoints"))?;
     let id = store.claim(&spec.name)?;
     // From here on: what is asked while the job is starting is done when it runs.
-    let socket = Socket::open(&options.data_dir, &options.control, &disk)?;
-    let from = options.from.as_ref().map(|from| Saved::open(Arc::clone(&disk), &from.path)).transpose()?;
+    let mut socket = Socket::open(&options.data_dir, &spec.name, &options.control, &disk)?;
+    let end = run_claimed(spec, options, id, &store, &disk, observer);
+    answer_late(&options.control, &end);
+    // ORDER: no client may come any more when another process can take the folder, and who has asked for a stop is told when it can.
+    socket.close();
+    drop(lock);
+    drop(socket);
+    end
+}
+
+/// As [`run`], in a folder that is locked and claimed for the job.
+fn run_claimed(
+    spec: &JobSpec,
+    options: &RunOptions,
+    id: u64,
+    store: &CheckpointStore,
+    disk: &Arc<dyn Disk>,
+    observer: &mut Observer<'_>,
+) -> Result<JobEnd> {
+    let from = options.from.as_ref().map(|from| Saved::open(Arc::clone(disk), &from.path)).transpose()?;
     let goes_on = !options.fresh && from.is_none();
     let revision = Revision::of(spec)?;
-    let changes = if goes_on { changes(&store, &revision)? } else { Vec::new() };
+    let changes = if goes_on { changes(store, &revision)? } else { Vec::new() };
     if goes_on {
         if let Some(checkpoint) = store.finished()? {
             return finished_before(spec, checkpoint, &changes);
@@ -136,29 +150,29 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     if options.control.stop_requested() {
         // Compiling may have taken long, and nothing has begun.
         let checkpoint = store.newest()?.map_or(0, |manifest| manifest.checkpoint);
-        return Ok(Outcome::Stopped { checkpoint, progress: Progress::default() });
+        return Ok(JobEnd::Stopped { checkpoint, progress: Progress::default() });
     }
     // A damaged manifest is no reason not to start again.
     let mut newest = if options.fresh { None } else { store.newest()? };
     let fixed_by = from.as_ref().map_or(newest.as_ref(), |saved| Some(&saved.manifest));
-    let mut job = assembly.job(max_parallelism(spec, fixed_by)?, id, &disk)?;
+    let mut job = assembly.job(max_parallelism(spec, fixed_by)?, id, disk)?;
     job.backend = state::backend(spec.state, &options.data_dir.join("state"))?;
     let _sinks = connectors::lock_sinks(spec)?;
     if options.fresh {
-        forget(&store, &job.sinks)?;
+        forget(store, &job.sinks)?;
     }
     if let (Some(saved), Some(from)) = (&from, &options.from) {
-        newest = Some(take_over(&job, &store, saved, from)?);
+        newest = Some(take_over(&job, store, saved, from)?);
     }
     let mut changes = changes;
     if let Some(manifest) = &newest {
         name_components(&mut changes, ComponentPlan::all(&job, manifest));
     }
-    job.parallelism = parallelism(spec, &store, options.fresh || from.is_some(), job.graph.max_parallelism)?;
+    job.parallelism = parallelism(spec, store, options.fresh || from.is_some(), job.graph.max_parallelism)?;
     let life = Life {
         job,
         dir: &options.data_dir,
-        store: &store,
+        store,
         control: &options.control,
         clock: Arc::new(SystemClock::default()),
         gauge: Gauge::new(),
@@ -169,9 +183,19 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
         repeated: Repeated::default(),
         resumed: 0,
     };
-    let outcome = life.run(observer);
-    socket.end(&outcome);
-    outcome
+    life.run(observer)
+}
+
+/// Answers those who have asked since the job came to its end.
+fn answer_late(control: &Control, end: &Result<JobEnd>) {
+    control.answer_all(|request| match (end, request) {
+        (Ok(JobEnd::Stopped { checkpoint, .. }), Request::Stop { savepoint: None, .. }) => Ok(Outcome::stopped(*checkpoint, request)),
+        (Ok(JobEnd::Finished { checkpoint, .. }), Request::Stop { savepoint: None, .. }) => Ok(Outcome::finished(*checkpoint, request)),
+        (Ok(JobEnd::Stopped { checkpoint, .. } | JobEnd::Finished { checkpoint, .. } | JobEnd::AlreadyFinished { checkpoint }), _) => {
+            Err(ended_first(*checkpoint))
+        }
+        (Err(error), _) => Err(Error::new(error.kind(), format!("the job has failed: {}", error.chain()))),
+    });
 }
 
 fn warn_if_open_to_all(dir: &Path) {
@@ -199,9 +223,9 @@ fn name_components(changes: &mut Vec<String>, components: Vec<ComponentPlan>) {
 }
 
 /// There is nothing to do for a job that has finished, unless it has become another one.
-fn finished_before(spec: &JobSpec, checkpoint: u64, changes: &[String]) -> Result<Outcome> {
+fn finished_before(spec: &JobSpec, checkpoint: u64, changes: &[String]) -> Result<JobEnd> {
     if changes.is_empty() {
-        return Ok(Outcome::AlreadyFinished { checkpoint });
+        return Ok(JobEnd::AlreadyFinished { checkpoint });
     }
     Err(Error::config(format!(
         "the job {} has finished, with checkpoint {checkpoint}, and has been changed since: {}. nothing was read: run it again from the \

@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tidemill_core::job::{Outcome, Request};
 use tidemill_core::{Error, Result, Timestamp};
 
 use super::attempt::End;
-use super::control::{Granted, Request, Wish};
+use super::control::Pending;
 
 /// Those who wait for an answer when an attempt has ended.
 pub(super) struct Waiting {
     /// For savepoints that have not begun.
-    pub(super) savepoints: VecDeque<Request>,
+    pub(super) savepoints: VecDeque<Pending>,
     /// For savepoints that have, by their ids.
-    pub(super) saving: BTreeMap<u64, Request>,
+    pub(super) saving: BTreeMap<u64, Pending>,
     /// For a checkpoint after a savepoint that exists, by its id.
-    pub(super) committing: BTreeMap<u64, Request>,
+    pub(super) committing: BTreeMap<u64, Pending>,
     /// For the stop, or the rescale.
-    pub(super) stop: Option<Request>,
+    pub(super) stop: Option<Pending>,
     /// The checkpoint that the stop's savepoint is of.
     pub(super) saved_at: Option<u64>,
     /// When the sources were told to stop.
@@ -26,7 +27,7 @@ pub(super) struct Waiting {
 /// A job has stopped in order to go on with another number of workers.
 pub(super) struct Rescaling {
     /// Who wants it.
-    pub(super) request: Request,
+    pub(super) pending: Pending,
     /// The checkpoint from which it goes on.
     pub(super) checkpoint: u64,
     /// With how many workers.
@@ -38,12 +39,13 @@ pub(super) struct Rescaling {
 impl Waiting {
     /// Takes the rescale, if one was wanted and the job has stopped for it.
     pub(super) fn take_rescaling(&mut self, end: &Result<End>, now: Timestamp) -> Option<Rescaling> {
-        let (Ok(End::Stopped(checkpoint)), Some(Wish::Rescale { parallelism, .. })) = (end, self.stop.as_ref().map(|stop| &stop.wish))
+        let (Ok(End::Stopped(checkpoint)), Some(Request::Rescale { parallelism, .. })) =
+            (end, self.stop.as_ref().map(|stop| &stop.request))
         else {
             return None;
         };
         let (checkpoint, to, since) = (*checkpoint, *parallelism, self.stopped_reading.unwrap_or(now));
-        self.stop.take().map(|request| Rescaling { request, checkpoint, to, since })
+        self.stop.take().map(|pending| Rescaling { pending, checkpoint, to, since })
     }
 
     /// Tells them how it has ended. Nothing writes to their savepoints any more.
@@ -53,49 +55,57 @@ impl Waiting {
             Ok(End::Stopped(checkpoint) | End::Finished(checkpoint)) => ended_first(*checkpoint),
             Err(error) => failed(error),
         };
-        for (savepoint, request) in self.saving {
-            // The job may have ended after the savepoint was written and before anybody heard of it.
-            match &request.wish {
-                Wish::Savepoint { wait_committed: false, .. } if request.is_saved() => request.answer(Ok(Granted::Saved(savepoint))),
-                Wish::Savepoint { .. } if request.is_saved() => tell_of_commit(savepoint, request, end, &not_saved()),
-                _ => request.answer(Err(not_saved())),
+        for (savepoint, pending) in self.saving {
+            // The job may have ended after the savepoint was written and before any client heard of it.
+            let is_saved = pending.is_saved();
+            match &pending.request {
+                request @ Request::Savepoint { wait_committed: false, .. } if is_saved => {
+                    let saved = Outcome::saved(savepoint, request, None);
+                    pending.answer(Ok(saved));
+                }
+                Request::Savepoint { .. } if is_saved => tell_of_commit(savepoint, pending, end, &not_saved()),
+                _ => pending.answer(Err(not_saved())),
             }
         }
-        for (savepoint, request) in self.committing {
-            tell_of_commit(savepoint, request, end, &not_saved());
+        for (savepoint, pending) in self.committing {
+            tell_of_commit(savepoint, pending, end, &not_saved());
         }
-        for request in self.savepoints {
-            request.answer(Err(not_saved()));
+        for pending in self.savepoints {
+            pending.answer(Err(not_saved()));
         }
-        if let Some(request) = self.stop {
-            let saves = request.wish.folder().is_some();
-            let rescales = matches!(request.wish, Wish::Rescale { .. });
+        if let Some(pending) = self.stop {
+            let request = &pending.request;
+            let saves = pending.folder.is_some();
+            let rescales = matches!(request, Request::Rescale { .. });
             let outcome = match end {
                 Ok(End::Finished(checkpoint)) if rescales => Err(ended_first(*checkpoint)),
-                Ok(End::Stopped(checkpoint)) => Ok(Granted::Stopped(*checkpoint)),
-                Ok(End::Finished(checkpoint)) if !saves || self.saved_at == Some(*checkpoint) => Ok(Granted::Finished(*checkpoint)),
+                Ok(End::Stopped(checkpoint)) => Ok(Outcome::stopped(*checkpoint, request)),
+                Ok(End::Finished(checkpoint)) if !saves || self.saved_at == Some(*checkpoint) => {
+                    Ok(Outcome::finished(*checkpoint, request))
+                }
                 Ok(End::Finished(checkpoint)) => Err(ended_first(*checkpoint)),
                 Err(error) => Err(failed(error)),
             };
-            request.answer(outcome);
+            pending.answer(outcome);
         }
     }
 }
 
 /// Tells whether the output of a savepoint, which exists, is committed now that the attempt has ended.
-fn tell_of_commit(savepoint: u64, request: Request, end: &Result<End>, error: &Error) {
+fn tell_of_commit(savepoint: u64, pending: Pending, end: &Result<End>, error: &Error) {
     if let Ok(End::Stopped(checkpoint) | End::Finished(checkpoint)) = *end
         && checkpoint > savepoint
     {
-        return request.answer_only(Ok(Granted::SavedAndCommitted { savepoint, checkpoint }));
+        let saved = Outcome::saved(savepoint, &pending.request, Some(checkpoint));
+        return pending.answer_only(Ok(saved));
     }
-    let place = request.wish.folder().map_or_else(String::new, |folder| format!(" in {}", folder.dir().display()));
+    let place = pending.request.savepoint().map_or_else(String::new, |folder| format!(" in {}", folder.display()));
     let text = format!(
         "savepoint {savepoint} is{place}, but no checkpoint has committed the output that it covers: {}; the job writes that output again, so \
          take another savepoint when it runs",
         error.chain()
     );
-    request.answer_only(Err(Error::new(error.kind(), text)));
+    pending.answer_only(Err(Error::new(error.kind(), text)));
 }
 
 /// The job has ended before it could do what was asked.
@@ -113,8 +123,9 @@ mod tests {
 
     use super::{End, Waiting};
     use crate::disk::RealDisk;
+    use tidemill_core::job::{Outcome, Request};
+
     use crate::runtime::Control;
-    use crate::runtime::control::{Granted, Wish};
     use crate::store::savepoint::SavepointFolder;
 
     #[test]
@@ -124,7 +135,7 @@ mod tests {
             (Err(Error::storage("full")), "the job failed meanwhile: full"),
         ] {
             let control = Control::default();
-            let answer = control.ask("id", None, || Ok(Wish::Rescale { parallelism: 5, savepoint: None })).unwrap();
+            let answer = control.ask("id", Request::Rescale { parallelism: 5, savepoint: None }, |_| Ok(None)).unwrap();
             let mut waiting = Waiting {
                 savepoints: VecDeque::new(),
                 saving: BTreeMap::new(),
@@ -135,27 +146,29 @@ mod tests {
             };
             assert!(waiting.take_rescaling(&end, Timestamp(0)).is_none());
             waiting.tell(&end);
-            assert_eq!(answer.recv().unwrap().unwrap_err().chain(), said);
+            assert_eq!(answer.blocking_recv().unwrap().unwrap_err().chain(), said);
         }
     }
 
     #[test]
     fn a_savepoint_that_waits_for_its_commit_hears_of_the_end() {
         for (end, said) in [
-            (Ok(End::Stopped(8)), Ok(Granted::SavedAndCommitted { savepoint: 7, checkpoint: 8 })),
-            (Ok(End::Finished(8)), Ok(Granted::SavedAndCommitted { savepoint: 7, checkpoint: 8 })),
+            (Ok(End::Stopped(8)), Ok(Some(8))),
+            (Ok(End::Finished(8)), Ok(Some(8))),
             (Err(Error::storage("full")), Err("no checkpoint has committed the output that it covers: the job failed meanwhile: full")),
         ] {
             let (root, control) = (tempfile::tempdir().unwrap(), Control::default());
             let folder = SavepointFolder::create(Arc::new(RealDisk), root.path().join("sp")).unwrap();
             folder.write_manifest(&Manifest { version: VERSION, savepoint: true, ..Manifest::default() }).unwrap();
-            let wish = Wish::Savepoint { folder: folder.clone(), wait_committed: true };
-            let answer = control.ask("id", None, || Ok(wish)).unwrap();
+            let request = Request::Savepoint { path: folder.dir().to_owned(), wait_committed: true };
+            let answer = control.ask("id", request, |_| Ok(Some(folder.clone()))).unwrap();
             let committing = BTreeMap::from([(7, control.next().unwrap())]);
             let (savepoints, saving) = (VecDeque::new(), BTreeMap::new());
             Waiting { savepoints, saving, committing, stop: None, saved_at: None, stopped_reading: None }.tell(&end);
-            match (answer.recv().unwrap(), said) {
-                (Ok(reply), Ok(granted)) => assert_eq!(reply.granted, granted),
+            match (answer.blocking_recv().unwrap(), said) {
+                (Ok(outcome), Ok(committed_by)) => {
+                    assert_eq!(outcome, Outcome::Saved { savepoint: 7, path: folder.dir().to_owned(), committed_by });
+                }
                 (Err(error), Err(text)) => assert!(error.chain().contains(text), "{}", error.chain()),
                 (answer, _) => panic!("{answer:?}"),
             }
@@ -175,14 +188,14 @@ mod tests {
                     .write_manifest(&Manifest { version: VERSION, savepoint: true, checkpoint: 7, trigger, ..Manifest::default() })
                     .unwrap();
             }
-            let wish = Wish::Savepoint { folder: folder.clone(), wait_committed: false };
-            let answer = control.ask("id", None, || Ok(wish)).unwrap();
+            let request = Request::Savepoint { path: folder.dir().to_owned(), wait_committed: false };
+            let answer = control.ask("id", request, |_| Ok(Some(folder.clone()))).unwrap();
             let saving = BTreeMap::from([(7, control.next().unwrap())]);
             let (savepoints, committing) = (VecDeque::new(), BTreeMap::new());
             let end = Err(Error::storage("full"));
             Waiting { savepoints, saving, committing, stop: None, saved_at: None, stopped_reading: None }.tell(&end);
-            let answer = answer.recv().unwrap();
-            assert_eq!(answer.is_ok_and(|reply| reply.granted == Granted::Saved(7)), written);
+            let answer = answer.blocking_recv().unwrap();
+            assert_eq!(answer.is_ok_and(|outcome| matches!(outcome, Outcome::Saved { savepoint: 7, .. })), written);
             assert_eq!(SavepointFolder::create(Arc::new(RealDisk), folder.dir().to_owned()).is_ok(), !written);
         }
     }
@@ -190,7 +203,7 @@ mod tests {
     #[test]
     fn a_rescale_counts_its_pause_from_when_the_sources_stopped() {
         let control = Control::default();
-        let _answer = control.ask("id", None, || Ok(Wish::Rescale { parallelism: 5, savepoint: None })).unwrap();
+        let _answer = control.ask("id", Request::Rescale { parallelism: 5, savepoint: None }, |_| Ok(None)).unwrap();
         let mut waiting = Waiting {
             savepoints: VecDeque::new(),
             saving: BTreeMap::new(),

@@ -20,6 +20,12 @@ pub struct SavepointFolder {
     pub(super) dir: PathBuf,
 }
 
+impl std::fmt::Debug for SavepointFolder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SavepointFolder").field(&self.dir).finish()
+    }
+}
+
 impl SavepointFolder {
     /// Makes the folder. What a savepoint that was never finished left there is removed.
     ///

@@ -17,7 +17,7 @@ use tidemill::store::CheckpointStore;
 use tidemill::store::savepoint::{Saved, SavepointFolder};
 use tidemill_core::checkpoint::{Action, Coordinator, Event};
 use tidemill_core::disk::Disk;
-use tidemill_core::exchange::Barrier;
+use tidemill_core::exchange::{Barrier, Purpose};
 use tidemill_core::sink::Sink;
 use tidemill_core::worker::{Report, Step, Worker, WorkerSetup, build};
 use tidemill_core::{Error, Result, Timestamp};
@@ -239,7 +239,8 @@ impl Life {
 
     /// Tells the checkpoint thread where a savepoint goes, before any part of it comes.
     fn save(&mut self, barrier: Barrier) {
-        let Barrier { checkpoint, savepoint, stop, .. } = barrier;
+        let Barrier { checkpoint, purpose } = barrier;
+        let (savepoint, stop) = (purpose == Purpose::Savepoint, purpose.stops());
         if savepoint && let Some(folder) = self.wanted.pop_front() {
             self.begun.insert(checkpoint, folder);
         }
@@ -344,7 +345,7 @@ impl Life {
             match action {
                 Action::Trigger(barrier) => {
                     self.phase = Phase::BeforeManifest;
-                    self.saving = barrier.savepoint.then_some(barrier.checkpoint);
+                    self.saving = (barrier.purpose == Purpose::Savepoint).then_some(barrier.checkpoint);
                     self.save(barrier);
                     for seat in &mut self.workers {
                         seat.commands.push_back(barrier);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::Timestamp;
-use crate::exchange::Barrier;
+use crate::exchange::{Barrier, Purpose};
 
 /// The longest pause between a checkpoint that failed and the next one at the end of input or for a stop.
 const RETRY_PAUSE: i64 = 1_000;
@@ -160,8 +160,8 @@ pub struct Coordinator {
     /// The job ends: nothing more begins.
     over: bool,
     ended: BTreeSet<u32>,
-    stop: bool,
-    drain: bool,
+    /// The purpose of the job's last checkpoint, once a stop is wanted.
+    stop: Option<Purpose>,
     /// How many savepoints are still to be taken.
     savepoints: u32,
     /// A checkpoint is wanted at once, until one completes.
@@ -240,8 +240,7 @@ impl Coordinator {
             current: None,
             over: false,
             ended: BTreeSet::new(),
-            stop: false,
-            drain: false,
+            stop: None,
             savepoints: 0,
             wanted: false,
             failures: 0,
@@ -270,11 +269,11 @@ impl Coordinator {
             Event::Committed { checkpoint } => self.on_committed(checkpoint, now),
             Event::Discarded { checkpoint, left } => self.on_discarded(checkpoint, left),
             Event::Stop => {
-                self.stop = true;
+                self.stop.get_or_insert(Purpose::Stop);
                 self.start_if_due(now)
             }
             Event::Drain => {
-                (self.stop, self.drain) = (true, true);
+                self.stop = Some(Purpose::Drain);
                 self.start_if_due(now)
             }
             Event::Savepoint => {
@@ -337,13 +336,17 @@ impl Coordinator {
         let all_ended = self.ended.len() >= self.workers as usize;
         let by_interval = now >= self.last_start.plus(self.options.interval);
         let by_pause = now >= self.last_end.plus(self.options.min_pause);
-        let at_once = (all_ended || self.stop || self.wanted) && now >= self.retry_at;
+        let at_once = (all_ended || self.stop.is_some() || self.wanted) && now >= self.retry_at;
         let savepoint = self.savepoints > 0;
         if self.current.is_some() || self.over || !(savepoint || at_once || (by_interval && by_pause)) {
             return Vec::new();
         }
-        let (stop, drain) = (self.stop && !savepoint, self.drain && !savepoint);
-        let barrier = Barrier { checkpoint: self.next, stop, drain, savepoint };
+        let purpose = match self.stop {
+            _ if savepoint => Purpose::Savepoint,
+            Some(purpose) => purpose,
+            None => Purpose::Checkpoint,
+        };
+        let barrier = Barrier { checkpoint: self.next, purpose };
         self.next += 1;
         // The user's savepoints do not move the time of the job's checkpoints.
         match savepoint {
@@ -378,7 +381,7 @@ impl Coordinator {
             return vec![Action::Saved { checkpoint: id }];
         }
         let Some(current) = self.current_in(Phase::Storing, id) else { return Vec::new() };
-        if current.barrier.savepoint {
+        if current.barrier.purpose == Purpose::Savepoint {
             self.current = None;
             let mut actions = vec![Action::Saved { checkpoint: id }];
             actions.extend(self.start_if_due(now));
@@ -390,7 +393,7 @@ impl Coordinator {
 
     fn on_committed(&mut self, id: u64, now: Timestamp) -> Vec<Action> {
         let Some(current) = self.current_in(Phase::Committing, id) else { return Vec::new() };
-        let (end_of_input, stop) = (current.end_of_input, current.barrier.stop);
+        let (end_of_input, stop) = (current.end_of_input, current.barrier.purpose.stops());
         self.current = None;
         (self.failures, self.vanished, self.wanted) = (0, 0, false);
         self.last_end = now;
@@ -417,7 +420,8 @@ impl Coordinator {
 
     /// As [`on_failed`](Self::on_failed), but the job does not fail by it, and another checkpoint follows as soon as it may.
     fn on_vanished(&mut self, id: u64, reason: String, now: Timestamp) -> Vec<Action> {
-        let is_checkpoint = self.current.as_ref().is_some_and(|current| current.barrier.checkpoint == id && !current.barrier.savepoint);
+        let is_checkpoint =
+            self.current.as_ref().is_some_and(|current| current.barrier.checkpoint == id && current.barrier.purpose != Purpose::Savepoint);
         if !is_checkpoint || self.vanished >= MOST_VANISHED {
             return self.on_failed(id, reason, now);
         }
@@ -433,7 +437,7 @@ impl Coordinator {
     /// Ends the checkpoint under way, unless it exists. `counts`: the job must tolerate it.
     fn fail(&mut self, id: u64, reason: String, now: Timestamp, counts: bool) -> Vec<Action> {
         let failed = self.current.as_ref().filter(|current| current.barrier.checkpoint == id && current.phase != Phase::Committing);
-        let Some(savepoint) = failed.map(|current| current.barrier.savepoint) else { return Vec::new() };
+        let Some(savepoint) = failed.map(|current| current.barrier.purpose == Purpose::Savepoint) else { return Vec::new() };
         let mut actions = vec![Action::Discard { checkpoint: id }];
         if savepoint {
             self.given_up.insert(id, reason.clone());

@@ -3,7 +3,7 @@
 use crate::Timestamp;
 use crate::align::{Aligner, Outcome};
 use crate::batch::Batch;
-use crate::exchange::{Barrier, Element, Receiver};
+use crate::exchange::{Barrier, Element, Purpose, Receiver};
 
 /// The channels of one subtask and their alignment.
 pub(super) struct Input {
@@ -97,8 +97,10 @@ impl Input {
     pub(super) fn next_control(&mut self) -> Option<Next> {
         for index in 0..self.channels.len() {
             while self.aligner.readable(index)
-                && let Some(element) =
-                    self.channels.get_mut(index).and_then(|channel| channel.receive_if(|next| next.is_control(|barrier| !barrier.drain)))
+                && let Some(element) = self
+                    .channels
+                    .get_mut(index)
+                    .and_then(|channel| channel.receive_if(|next| next.is_control(|barrier| barrier.purpose != Purpose::Drain)))
             {
                 match self.next_of(index, element) {
                     Next::Outcome(outcome) if outcome == Outcome::default() => {}

@@ -7,7 +7,7 @@ use super::invalid::InvalidPolicy;
 use super::{Events, SourceStatistics, Turn};
 use crate::batch::{Batch, Origin};
 use crate::drift::Member;
-use crate::exchange::{Barrier, Element, Outputs};
+use crate::exchange::{Barrier, Element, Outputs, Purpose};
 use crate::rate::MaxRate;
 use crate::sample::{Sample, Samples};
 use crate::schema::FieldPath;
@@ -363,8 +363,8 @@ impl SourceTask {
 
     /// Puts a barrier into the stream.
     pub(super) fn barrier(&mut self, barrier: Barrier) {
-        self.stopped |= barrier.stop;
-        if barrier.drain && !self.ended {
+        self.stopped |= barrier.purpose.stops();
+        if barrier.purpose == Purpose::Drain && !self.ended {
             self.end_time();
         }
         self.outputs.broadcast(&Element::Barrier(barrier));

@@ -1,6 +1,6 @@
 use super::{Action, Coordinator, Event, Lost, Options, Phase};
 use crate::Timestamp;
-use crate::exchange::Barrier;
+use crate::exchange::{Barrier, Purpose};
 
 const OPTIONS: Options = Options { interval: 10, timeout: 50, min_pause: 3, tolerable_failures: 1 };
 
@@ -88,7 +88,7 @@ fn a_stop_waits_for_the_checkpoint_under_way_and_then_takes_its_own() {
             (99, Event::Tick),
         ],
     );
-    assert_eq!(actions.get(4), Some(&Action::Trigger(Barrier { checkpoint: 2, stop: true, ..Barrier::default() })));
+    assert_eq!(actions.get(4), Some(&Action::Trigger(Barrier { checkpoint: 2, purpose: Purpose::Stop })));
     assert_eq!(actions.last(), Some(&Action::Stopped { checkpoint: 2 }));
 }
 
@@ -108,7 +108,7 @@ fn a_savepoint_goes_first_is_not_committed_and_moves_no_checkpoint() {
             (11, Event::Discarded { checkpoint: 6, left: None }),
         ],
     );
-    let savepoint = |checkpoint| Action::Trigger(Barrier { checkpoint, savepoint: true, ..Barrier::default() });
+    let savepoint = |checkpoint| Action::Trigger(Barrier { checkpoint, purpose: Purpose::Savepoint });
     let expected = [
         savepoint(5),
         Action::Store { checkpoint: 5, end_of_input: false },
@@ -169,7 +169,7 @@ fn a_checkpoint_that_the_user_wants_is_taken_at_once_and_again_until_one_complet
         ],
     );
     let expected = [
-        Action::Trigger(Barrier { checkpoint: 5, savepoint: true, ..Barrier::default() }),
+        Action::Trigger(Barrier { checkpoint: 5, purpose: Purpose::Savepoint }),
         Action::Store { checkpoint: 5, end_of_input: false },
         Action::Saved { checkpoint: 5 },
         trigger(6),
@@ -207,7 +207,7 @@ fn a_checkpoint_whose_files_are_gone_is_taken_again_and_fails_the_job_only_if_th
 fn a_drain_is_a_stop_whose_barrier_ends_event_time() {
     let mut c = Coordinator::new(OPTIONS, 1, 0, Timestamp(0));
     let actions = run(&mut c, [(1, Event::Drain)]);
-    assert_eq!(actions, [Action::Trigger(Barrier { checkpoint: 1, stop: true, drain: true, ..Barrier::default() })]);
+    assert_eq!(actions, [Action::Trigger(Barrier { checkpoint: 1, purpose: Purpose::Drain })]);
 }
 
 #[test]

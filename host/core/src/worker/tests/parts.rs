@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::super::{Clocks, Report, Step, TaskPart, Worker, WorkerSnapshot};
 use super::rig::{Options, World, restart, step};
 use crate::Timestamp;
-use crate::exchange::Barrier;
+use crate::exchange::{Barrier, Purpose};
 
 /// Steps until nothing more happens.
 fn settle(worker: &mut Worker) {
@@ -230,7 +230,7 @@ fn a_timer_that_renews_itself_lets_barriers_and_restores_through_at_the_end_of_i
         measure_at_random(&mut worker, life);
         // Nobody knows how far it comes: it goes on until it is told.
         (0..50).for_each(|_| _ = step(&mut worker, 0));
-        worker.trigger(Barrier { checkpoint: life, stop: true, ..Barrier::default() }).unwrap();
+        worker.trigger(Barrier { checkpoint: life, purpose: Purpose::Stop }).unwrap();
         let stopped = (0..50).find_map(|_| {
             step(&mut worker, 0);
             snapshot(&mut worker)
