@@ -188,3 +188,22 @@ fn a_job_without_threads_names_the_limit() {
         assert!(text.contains("cannot start the thread `") && text.contains("ulimit -u") && !text.contains("panicked"), "{limit}: {text}");
     }
 }
+
+#[test]
+fn a_folder_of_somebody_else_in_the_place_of_the_jobs_own_keeps_what_is_in_it() {
+    for (name, file) in [("state", "thesis/notes.txt"), ("checkpoints", "scratch/notes.txt"), ("checkpoints", "chk-1/notes.txt")] {
+        let place = Workplace::picky("");
+        place.write("in/1.jsonl", records(&["pass"; 3]));
+        place.write(&format!("precious/{file}"), "mine");
+        fs::create_dir_all(place.path(DATA)).unwrap();
+        symlink(place.path("precious"), place.path(DATA).join(name)).unwrap();
+        let folder = file.split('/').next().unwrap();
+        place.run(&["run", "job.yaml"]).expect(2, &[&format!("{DATA}/{name}/{folder},"), "move it elsewhere"]);
+        assert_eq!(fs::read(place.path("precious").join(file)).unwrap(), b"mine");
+        // A disk of its own has only this.
+        fs::rename(place.path("precious").join(folder), place.path("kept")).unwrap();
+        place.write("precious/lost+found/1", "mine");
+        place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
+        assert!(place.path("precious/lost+found/1").exists());
+    }
+}
