@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use tidemill_tests::cli::{Workplace, component, records, tidemill};
+use tidemill_tests::cli::{Workplace, component, records, signal, tidemill};
 
 const DATA: &str = "tidemill-data/picky";
 
@@ -206,4 +206,23 @@ fn a_folder_of_somebody_else_in_the_place_of_the_jobs_own_keeps_what_is_in_it() 
         place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
         assert!(place.path("precious/lost+found/1").exists());
     }
+}
+
+#[test]
+fn a_savepoint_in_a_folder_that_the_job_cleans_is_refused() {
+    let place = Workplace::picky(", follow: true");
+    place.write("in/1.jsonl", records(&["pass"]));
+    let child = place.start(&["run", "job.yaml"]);
+    place.wait_until("the record is out", || place.visible("out/main").len() == 1);
+    for inside in ["state/sp", "checkpoints/chk-5000", "checkpoints/sp"] {
+        let path = format!("{DATA}/{inside}");
+        let texts = ["a savepoint cannot be in", "/savepoints/NAME"];
+        place.run(&["savepoint", "create", "job.yaml", &path]).expect(2, &texts);
+        place.run(&["stop", "job.yaml", "--savepoint", &path]).expect(2, &texts);
+        place.run(&["rescale", "job.yaml", "--parallelism", "2", "--savepoint", &path]).expect(2, &texts);
+        assert!(!place.path(&path).exists());
+    }
+    place.run(&["savepoint", "create", "job.yaml", &format!("{DATA}/savepoints/1")]).expect(0, &["savepoint"]);
+    signal(&child, "-TERM");
+    place.finish(child).expect(0, &["stopped"]);
 }

@@ -42,7 +42,7 @@ pub(super) fn grant(ask: &Ask, control: &Control, place: &Place) -> Result<Reply
     // The folder is made first, so that one that cannot be written to stops nothing.
     let wish = || {
         let disk = Arc::clone(&place.disk);
-        let savepoint = folder.take().map(|path| open_folder(disk, path, &trigger)).transpose()?;
+        let savepoint = folder.take().map(|path| open_folder(disk, path, &trigger, &place.checkpoints)).transpose()?;
         let rescales = matches!(ask, Ask::Rescale { .. });
         // A rescale that an earlier process has begun, whose savepoint is there, is done without another one.
         let savepoint = match savepoint {
@@ -125,7 +125,8 @@ enum Folder {
 }
 
 /// Makes the folder for a savepoint. One of the same request that was never committed gives way: nobody was told of it.
-fn open_folder(disk: Arc<dyn Disk>, path: PathBuf, trigger: &str) -> Result<Folder> {
+fn open_folder(disk: Arc<dyn Disk>, path: PathBuf, trigger: &str, checkpoints: &Path) -> Result<Folder> {
+    crate::store::place::check(&*disk, &path, checkpoints)?;
     if Saved::of_trigger(&disk, &path, trigger).is_some() {
         if Saved::open(Arc::clone(&disk), &path)?.is_committed()? {
             return Ok(Folder::Taken(path));

@@ -8,6 +8,7 @@
 
 pub mod lock;
 pub mod parallelism;
+pub(crate) mod place;
 pub mod savepoint;
 
 mod owner;
