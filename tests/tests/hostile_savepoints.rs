@@ -75,6 +75,13 @@ fn what_is_no_regular_file_is_not_read() {
             || all_refuse(&place, &[said, &["more than"]].concat()),
         );
     }
+    // A plan looks at the files too, though it does not read them.
+    let planned =
+        |text: &str| _ = place.run(&["plan", "job.yaml", "--from", "sp"]).expect(2, &["worker-0.state", text, "would be refused"]);
+    let fifo = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    instead(&place, "worker-0.state", fifo, || planned("not a regular file"));
+    instead(&place, "worker-0.state", |path| fs::write(path, "cut").unwrap(), || planned("it has 3 bytes"));
+    instead(&place, "worker-0.state", |path| symlink("absent", path).unwrap(), || planned("No such file"));
     // Nothing is left of all that: the savepoint is as good as before.
     place.run(&["savepoint", "inspect", "sp"]).expect(0, &["checkpoint", "operator picky"]);
 }

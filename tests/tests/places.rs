@@ -209,7 +209,7 @@ fn a_folder_of_somebody_else_in_the_place_of_the_jobs_own_keeps_what_is_in_it() 
 }
 
 #[test]
-fn a_savepoint_in_a_folder_that_the_job_cleans_is_refused() {
+fn a_savepoint_in_a_folder_that_the_job_cleans_is_refused_and_a_lost_socket_is_told() {
     let place = Workplace::picky(", follow: true");
     place.write("in/1.jsonl", records(&["pass"]));
     let child = place.start(&["run", "job.yaml"]);
@@ -223,6 +223,10 @@ fn a_savepoint_in_a_folder_that_the_job_cleans_is_refused() {
         assert!(!place.path(&path).exists());
     }
     place.run(&["savepoint", "create", "job.yaml", &format!("{DATA}/savepoints/1")]).expect(0, &["savepoint"]);
+    fs::remove_file(place.path(DATA).join("control.sock")).unwrap();
+    let holder = format!("process {} holds the folder", child.id());
+    place.run(&["stop", "job.yaml"]).expect(2, &[&holder, "SIGTERM stops its job"]);
     signal(&child, "-TERM");
     place.finish(child).expect(0, &["stopped"]);
+    place.run(&["stop", "job.yaml"]).expect(2, &["no job runs in the folder"]);
 }

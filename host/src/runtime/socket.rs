@@ -210,9 +210,7 @@ pub fn ask(dir: &Path, ask: &Ask) -> Result<Reply> {
 fn ask_once(dir: &Path, ask: &Ask) -> Result<Reply> {
     let shown = dir.display();
     let stream = at(dir, |path| UnixStream::connect(path)).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            Error::config(format!("no job runs in the folder {shown}: name the job spec, or the job's folder with --data-dir"))
-        }
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => crate::store::lock::no_answer(dir),
         _ => Error::config(format!("asking the job that runs in {shown}")).caused_by(error),
     })?;
     let lost = |error: std::io::Error| Error::storage(format!("asking the job that runs in {shown}")).caused_by(error);
