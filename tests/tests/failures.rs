@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidemill_tests::cli::{Workplace, records, signal};
+use tidemill_tests::cli::{Workplace, component, records, signal};
 
 fn passed(place: &Workplace) -> Vec<Value> {
     let mut passed = place.visible("out/main");
@@ -73,6 +73,26 @@ fn a_failure_that_repeats_with_other_records_of_other_workers_stops_the_job() {
     place.write("in/a.jsonl", records(&["trap"; 100]));
     let set = ["--set", "parallelism=4", "--set", "restart.initial=1ms", "--set", "restart.max=1ms"];
     place.run(&[&["run", "job.yaml"][..], &set].concat()).expect(1, &["3 times in the same way", "asked to trap"]);
+}
+
+#[test]
+fn timers_that_fail_at_one_time_stop_the_job_whatever_they_say_of_their_keys() {
+    let place = Workplace::new();
+    place.write(
+        "job.yaml",
+        format!(
+            "name: j\nparallelism: 4\ncheckpoints: {{ interval: 50ms }}\nrestart: {{ strategy: fixed-delay, delay: 20ms }}\n\
+             sources: [{{ uid: s, file: {{ path: \"in/*.jsonl\", format: json }} }}]\n\
+             operators: [{{ uid: o, input: s, key_by: [key], component: {} }}]\n\
+             sinks: [{{ uid: out, input: o, file: {{ path: out, format: json }} }}]\n",
+            component("probe").display()
+        ),
+    );
+    let fail = |id| json!({"key": format!("k{id}"), "ops": [{"event_timer_do": {"at": 100, "ops": [{"fail": format!("x{id}")}]}}]});
+    place.write("in/a.jsonl", (0..2000).map(|id| format!("{}\n", fail(id))).collect::<String>());
+    let ended = place.run(&["run", "job.yaml"]);
+    ended.expect(1, &["3 times in the same way", "the event-time timer at 100 of key"]);
+    assert_eq!(ended.stderr.matches("the job failed and restarts").count(), 2, "{ended:#?}");
 }
 
 #[test]

@@ -26,7 +26,10 @@ fn all_refuse(place: &Workplace, texts: &[&str]) {
     let refused = |ended: &Ended| {
         assert!([1, 2].contains(&ended.code()), "{ended:#?}");
         assert!(texts.iter().all(|text| ended.stderr.contains(text)), "{texts:?} in {ended:#?}");
-        assert!(!ended.stderr.contains("thread '") && !ended.stderr.contains("memory allocation"), "{ended:#?}");
+        assert!(
+            !ended.stderr.contains("thread '") && !ended.stderr.contains('\x1b') && !ended.stderr.contains("memory allocation"),
+            "{ended:#?}"
+        );
     };
     let dump = ["savepoint", "dump", "sp", "--operator", "picky", "--state", "none"];
     for arguments in [&["savepoint", "inspect", "sp"][..], &["savepoint", "diff", "sp", "sp"]] {
@@ -72,6 +75,13 @@ fn what_is_no_regular_file_is_not_read() {
             || all_refuse(&place, &[said, &["more than"]].concat()),
         );
     }
+    // A plan looks at the files too, though it does not read them.
+    let planned =
+        |text: &str| _ = place.run(&["plan", "job.yaml", "--from", "sp"]).expect(2, &["worker-0.state", text, "would be refused"]);
+    let fifo = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    instead(&place, "worker-0.state", fifo, || planned("not a regular file"));
+    instead(&place, "worker-0.state", |path| fs::write(path, "cut").unwrap(), || planned("it has 3 bytes"));
+    instead(&place, "worker-0.state", |path| symlink("absent", path).unwrap(), || planned("No such file"));
     // Nothing is left of all that: the savepoint is as good as before.
     place.run(&["savepoint", "inspect", "sp"]).expect(0, &["checkpoint", "operator picky"]);
 }
@@ -91,7 +101,7 @@ fn tamper(place: &Workplace, change: impl FnOnce(&mut Value)) {
 fn numbers_that_cannot_be_are_refused() {
     let place = stopped();
     let whole = fs::read(place.path("sp/manifest.json")).unwrap();
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 9] = [
         ("max_parallelism 4294967295", |manifest| manifest["max_parallelism"] = json!(u32::MAX)),
         ("checkpoint id 18446744073709551615", |manifest| manifest["checkpoint"] = json!(u64::MAX)),
         ("incarnation 4294967295", |manifest| manifest["incarnation"] = json!(u32::MAX)),
@@ -105,6 +115,9 @@ fn numbers_that_cannot_be_are_refused() {
             manifest["operators"].as_array_mut().unwrap().push(operator);
         }),
         ("/etc/passwd, outside of its folder", |manifest| manifest["files"][0]["path"] = json!("/etc/passwd")),
+        ("0 state files, though its parallelism is 1", |manifest| manifest["files"] = json!([])),
+        (r#"the job's name "\u{1b}]0;x""#, |manifest| manifest["job"] = json!("\x1b]0;x")),
+        (r#"the uid of an operator "\u{1b}[31m""#, |manifest| manifest["operators"][0]["uid"] = json!("\x1b[31m")),
     ];
     for (reason, change) in changes {
         tamper(&place, change);

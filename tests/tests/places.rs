@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use tidemill_tests::cli::{Workplace, component, records, tidemill};
+use tidemill_tests::cli::{Workplace, component, records, signal, tidemill};
 
 const DATA: &str = "tidemill-data/picky";
 
@@ -187,4 +187,46 @@ fn a_job_without_threads_names_the_limit() {
         assert_eq!(output.status.code(), Some(1), "{limit}: {text}");
         assert!(text.contains("cannot start the thread `") && text.contains("ulimit -u") && !text.contains("panicked"), "{limit}: {text}");
     }
+}
+
+#[test]
+fn a_folder_of_somebody_else_in_the_place_of_the_jobs_own_keeps_what_is_in_it() {
+    for (name, file) in [("state", "thesis/notes.txt"), ("checkpoints", "scratch/notes.txt"), ("checkpoints", "chk-1/notes.txt")] {
+        let place = Workplace::picky("");
+        place.write("in/1.jsonl", records(&["pass"; 3]));
+        place.write(&format!("precious/{file}"), "mine");
+        fs::create_dir_all(place.path(DATA)).unwrap();
+        symlink(place.path("precious"), place.path(DATA).join(name)).unwrap();
+        let folder = file.split('/').next().unwrap();
+        place.run(&["run", "job.yaml"]).expect(2, &[&format!("{DATA}/{name}/{folder},"), "move it elsewhere"]);
+        assert_eq!(fs::read(place.path("precious").join(file)).unwrap(), b"mine");
+        // A disk of its own has only this.
+        fs::rename(place.path("precious").join(folder), place.path("kept")).unwrap();
+        place.write("precious/lost+found/1", "mine");
+        place.run(&["run", "job.yaml"]).expect(0, &["finished"]);
+        assert!(place.path("precious/lost+found/1").exists());
+    }
+}
+
+#[test]
+fn a_savepoint_in_a_folder_that_the_job_cleans_is_refused_and_a_lost_socket_is_told() {
+    let place = Workplace::picky(", follow: true");
+    place.write("in/1.jsonl", records(&["pass"]));
+    let child = place.start(&["run", "job.yaml"]);
+    place.wait_until("the record is out", || place.visible("out/main").len() == 1);
+    for inside in ["state/sp", "checkpoints/chk-5000", "checkpoints/sp"] {
+        let path = format!("{DATA}/{inside}");
+        let texts = ["a savepoint cannot be in", "/savepoints/NAME"];
+        place.run(&["savepoint", "create", "job.yaml", &path]).expect(2, &texts);
+        place.run(&["stop", "job.yaml", "--savepoint", &path]).expect(2, &texts);
+        place.run(&["rescale", "job.yaml", "--parallelism", "2", "--savepoint", &path]).expect(2, &texts);
+        assert!(!place.path(&path).exists());
+    }
+    place.run(&["savepoint", "create", "job.yaml", &format!("{DATA}/savepoints/1")]).expect(0, &["savepoint"]);
+    fs::remove_file(place.path(DATA).join("control.sock")).unwrap();
+    let holder = format!("process {} holds the folder", child.id());
+    place.run(&["stop", "job.yaml"]).expect(2, &[&holder, "SIGTERM stops its job"]);
+    signal(&child, "-TERM");
+    place.finish(child).expect(0, &["stopped"]);
+    place.run(&["stop", "job.yaml"]).expect(2, &["no job runs in the folder"]);
 }

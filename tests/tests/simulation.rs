@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use tidemill::runtime::checkpoints::{Checkpoints, Task};
+use tidemill::runtime::job::Job;
 use tidemill::runtime::recovery::Recovered;
 use tidemill::store::CheckpointStore;
 use tidemill::store::savepoint::{Saved, SavepointFolder};
@@ -82,7 +83,8 @@ fn a_savepoint_that_is_given_up_is_there_and_said_to_be_or_has_left_nothing() {
         let (disk, dir) = (SimDisk::new(1), Path::new("/savepoints/sp"));
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let shape = Shape { parallelism: 1, queue_capacity: 2, batch_rows: 16, source_rows: 4, max_rate: None, moody: false };
-        let job = stock_out(&Day::new(1, 20, 1), shape, &shared, &Gate::default()).unwrap();
+        // No worker writes a state file here: only a job without operators has none to write.
+        let job = Job { operators: vec![], ..stock_out(&Day::new(1, 20, 1), shape, &shared, &Gate::default()).unwrap() };
         let store = CheckpointStore::open(Arc::clone(&shared), "/job/checkpoints".into()).unwrap();
         let mut checkpoints = Checkpoints::new(store, &job, &Recovered::default());
         let options = Options { interval: 1_000_000, timeout: 50, ..Options::default() };

@@ -37,6 +37,8 @@ pub struct Site {
     pub what: String,
     /// The source record that led to it, if none of timers was the cause.
     pub record: Option<Origin>,
+    /// The time of the timer that fails whenever it fires. `None` also for one that was too slow: it may be in time when it is retried.
+    pub timer: Option<i64>,
 }
 
 /// What was being done, to which object, what is wrong; causes are chained by [`source`](StdError::source).

@@ -21,6 +21,7 @@ mod prints;
 mod signals;
 mod summary;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -126,7 +127,7 @@ fn report(error: &Error, format: LogFormat) -> ExitCode {
     let text = format!("{}{advice}", error.chain());
     match format {
         LogFormat::Json => tracing::error!("{text}"),
-        LogFormat::Text => text.lines().for_each(|line| _ = writeln!(io::stderr(), "error: {line}")),
+        LogFormat::Text => visible(&text).lines().for_each(|line| _ = writeln!(io::stderr(), "error: {line}")),
     }
     // What a limit of the machine stops is no fault of the spec, whatever was being done.
     ExitCode::from(if advice.is_empty() { exit_code(error.kind()) } else { exit_code(Kind::Machine) })
@@ -142,5 +143,27 @@ fn exit_code(kind: Kind) -> u8 {
 
 /// Writes to standard output. A reader that has gone away is no error.
 fn print(text: &str) {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    let _ = io::stdout().lock().write_all(visible(text).as_bytes());
+}
+
+/// A text for a terminal. It may quote what others have written, such as a savepoint, a component or a file's name, which could hold commands
+/// for terminals.
+fn visible(text: &str) -> Cow<'_, str> {
+    let is_command = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+    if !text.contains(is_command) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |letter: char| if is_command(letter) { letter.escape_debug().to_string() } else { letter.to_string() };
+    Cow::Owned(text.chars().map(escaped).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::visible;
+
+    #[test]
+    fn what_commands_a_terminal_is_written_out() {
+        assert_eq!(visible("a\tb\u{e9}\n"), "a\tb\u{e9}\n");
+        assert_eq!(visible("\x1b]0;x\x07\u{9b}1m\r\n"), "\\u{1b}]0;x\\u{7}\\u{9b}1m\\r\n");
+    }
 }

@@ -50,7 +50,8 @@ pub(super) fn plan(options: &Options) -> Result<ExitCode> {
     let engine = GuestEngine::new()?;
     let job = Assembly::load(&spec, &engine, None)?.job(max_parallelism(&spec, Some(&saved.manifest))?, 0, &disk)?;
     let missing = if options.allow_non_restored_state { Missing::Dropped } else { Missing::Refused };
-    let plan = RestorePlan::new(&job, &saved.manifest, missing);
+    let mut plan = RestorePlan::new(&job, &saved.manifest, missing);
+    plan.refused.extend(saved.check_files().err().map(|error| error.chain()));
     let refused = plan.refusals().next().is_some();
     print(&match options.format {
         Format::Text => text(&plan),

@@ -19,8 +19,22 @@ struct Last {
     what: String,
     text: String,
     site: Option<Site>,
+    /// The latest time of a timer that has failed so.
+    timer: Option<i64>,
     /// The checkpoint that the attempt before it had gone on from.
     checkpoint: u64,
+}
+
+impl Last {
+    /// Whether the job has got past this failure since, as far as another failure of the same operator and place tells, which came up after
+    /// the job had gone on from a checkpoint. A failure with a source record is not over before that was read: see [`Repeated::begin`].
+    fn is_over(&self, site: Option<&Site>, text: &str, checkpoint: u64) -> bool {
+        let timers = self.timer.zip(site.and_then(|site| site.timer));
+        let without_record = site.is_none_or(|site| site.record.is_none());
+        // Timers fire in the order of their times, and one that has failed stays until it has fired: only a later one tells that it has. Its
+        // text tells nothing, since it may name the key. Without a time it is not known what getting past it means: then another text does.
+        checkpoint > self.checkpoint && timers.map_or(without_record && text != self.text, |(last, now)| now > last)
+    }
 }
 
 impl Repeated {
@@ -46,15 +60,14 @@ impl Repeated {
         }
         let (site, text) = (failure.site().cloned(), failure.chain());
         let what = site.as_ref().map_or_else(|| text.clone(), |site| site.what.clone());
-        let repeats = self.last.as_ref().is_some_and(|last| {
-            // Without a record it is not known what getting past it means: another text after another checkpoint is another failure.
-            let has_moved = checkpoint > last.checkpoint && text != last.text && site.as_ref().is_none_or(|site| site.record.is_none());
-            last.what == what && !has_moved
-        });
-        self.times = if repeats { self.times + 1 } else { 1 };
+        let timer = site.as_ref().and_then(|site| site.timer);
+        let repeats = self.last.as_ref().filter(|last| last.what == what && !last.is_over(site.as_ref(), &text, checkpoint));
+        // Each worker has a timer that fails first, and any of them may be the first of all: after each has been, none is later.
+        let timer = timer.max(repeats.and_then(|last| last.timer));
+        self.times = if repeats.is_some() { self.times + 1 } else { 1 };
         let same = self.times >= SAME_FAILURES;
         let message = format!("the job has failed {SAME_FAILURES} times in the same way: {text}");
-        self.last = Some(Last { what, text, site, checkpoint });
+        self.last = Some(Last { what, text, site, timer, checkpoint });
         if same { Err(Error::guest(message)) } else { Ok(()) }
     }
 }
@@ -71,7 +84,11 @@ mod tests {
     /// A failure at a place of a component, with a record of a split.
     fn failure(place: u32, split: u32, position: u64) -> Error {
         let record = Some(Origin { source: 0, split, position });
-        Error::guest(format!("the record {position} of {split} is bad")).at(Site { what: format!("operator o: {place}"), record })
+        Error::guest(format!("the record {position} of {split} is bad")).at(Site {
+            what: format!("operator o: {place}"),
+            record,
+            timer: None,
+        })
     }
 
     /// Splits that have come to these positions.
@@ -129,9 +146,25 @@ mod tests {
     }
 
     #[test]
-    fn without_a_record_the_text_tells_whether_a_later_failure_is_the_same() {
-        let timer =
-            |text: &str, checkpoint| (Error::guest(text).at(Site { what: "operator o: t".to_owned(), record: None }), checkpoint, [0, 0]);
+    fn timers_fail_in_the_same_way_until_a_later_one_does() {
+        let timer = |time, checkpoint| {
+            let site = Site { what: "operator o: event-time timers".to_owned(), record: None, timer: Some(time) };
+            (Error::guest(format!("the timer of key {checkpoint} failed")).at(site), checkpoint, [0, 0])
+        };
+        // All at one time, as those of windows: other keys and newer checkpoints are no progress.
+        assert_eq!(run(&[timer(100, 0), timer(100, 1), timer(100, 2)]), [false, false, true]);
+        assert_eq!(run(&[timer(100, 0), timer(99, 1), timer(100, 2)]), [false, false, true]);
+        // One after the other, which a newer checkpoint must confirm.
+        assert_eq!(run(&[timer(100, 0), timer(200, 1), timer(300, 2), timer(400, 3)]), [false; 4]);
+        assert_eq!(run(&[timer(100, 1), timer(200, 1), timer(300, 1)]), [false, false, true]);
+        // Two workers, whose first timers to fail are these, in turn.
+        assert_eq!(run(&[timer(100, 0), timer(200, 1), timer(100, 2), timer(200, 3)]), [false, false, false, true]);
+    }
+
+    #[test]
+    fn without_a_record_or_a_time_the_text_tells_whether_a_later_failure_is_the_same() {
+        let site = || Site { what: "operator o: t".to_owned(), record: None, timer: None };
+        let timer = |text: &str, checkpoint| (Error::guest(text).at(site()), checkpoint, [0, 0]);
         assert_eq!(run(&[timer("a", 0), timer("b", 0), timer("c", 0)]), [false, false, true]);
         assert_eq!(run(&[timer("a", 0), timer("a", 1), timer("a", 2)]), [false, false, true]);
         assert_eq!(run(&[timer("a", 0), timer("b", 1), timer("c", 2)]), [false; 3]);

@@ -11,6 +11,8 @@ use tidemill_core::{Error, Kind, Result};
 use crate::disk::{RealDisk, kind_of};
 use crate::guarded;
 
+/// The lock file in a job's folder.
+const JOB_LOCK: &str = "lock";
 /// How often a lock file that vanishes while it is being taken is looked for again.
 const TRIES: usize = 100;
 /// A lock file says one of these first: nothing else of its name is taken for one.
@@ -31,7 +33,7 @@ impl JobLock {
     /// Another process has it: then the error names that process. Or the folder cannot be written.
     pub fn acquire(dir: &Path) -> Result<Self> {
         let holder = format!("process {}", std::process::id());
-        let folder = Folder { dir, file: "lock", what: "the job folder", rule: "a job runs once at a time" };
+        let folder = Folder { dir, file: JOB_LOCK, what: "the job folder", rule: "a job runs once at a time" };
         Ok(Self { _lock: folder.lock(&holder)? })
     }
 }
@@ -62,6 +64,31 @@ impl Drop for SinkLock {
         // While it is still locked. What cannot be removed is taken over by the next job.
         _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Who holds a job's folder, such as `process 17`, if a process of this machine does. The lock is not taken: a job that starts just then would
+/// be refused.
+#[must_use]
+pub fn holder(dir: &Path) -> Option<String> {
+    let said = said(&mut guarded::read(&dir.join(JOB_LOCK)).ok()?).ok()?;
+    let id: u32 = said.strip_prefix("process ")?.parse().ok()?;
+    let opened = std::fs::read_dir(format!("/proc/{id}/fd")).ok()?;
+    // Another process may have the number by now.
+    let lock = std::fs::canonicalize(dir.join(JOB_LOCK)).ok()?;
+    opened.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|path| path == lock)).then_some(said)
+}
+
+/// What to say to one who asks the job of a folder, where no control socket answers.
+#[must_use]
+pub fn no_answer(dir: &Path) -> Error {
+    let shown = dir.display();
+    Error::config(match holder(dir) {
+        Some(holder) => format!(
+            "{holder} holds the folder {shown}, but answers on no control socket there: it is starting or ending, and then ask again, or its \
+             control.sock was removed, and then SIGTERM stops its job at a checkpoint"
+        ),
+        None => format!("no job runs in the folder {shown}: name the job spec, or the job's folder with --data-dir"),
+    })
 }
 
 #[derive(Debug)]
@@ -184,7 +211,7 @@ mod tests {
 
     use tidemill_core::Kind;
 
-    use super::{JobLock, SinkLock};
+    use super::{JobLock, SinkLock, holder};
 
     #[test]
     fn a_folder_has_one_holder_at_a_time() {
@@ -194,8 +221,14 @@ mod tests {
         let error = JobLock::acquire(&dir).unwrap_err();
         let expected = format!("the job folder `{}` is in use by process {}: a job runs", dir.display(), std::process::id());
         assert!(error.kind() == Kind::Busy && error.chain().starts_with(&expected), "{error}");
+        assert_eq!(holder(&dir), Some(format!("process {}", std::process::id())));
         drop(held);
+        assert_eq!(holder(&dir), None);
         JobLock::acquire(&dir).unwrap();
+        // What a killed process left, whose number another has by now.
+        fs::write(dir.join("lock"), "process 1\n").unwrap();
+        assert_eq!(holder(&dir), None);
+        assert_eq!(holder(&root.path().join("absent")), None);
     }
 
     #[test]

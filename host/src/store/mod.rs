@@ -8,6 +8,7 @@
 
 pub mod lock;
 pub mod parallelism;
+pub(crate) mod place;
 pub mod savepoint;
 
 mod owner;
@@ -36,6 +37,7 @@ const COMMITTED: &str = "COMMITTED";
 const FINISHED: &str = "FINISHED";
 const INCARNATION: &str = "INCARNATION";
 const RESTORING: &str = "RESTORING";
+const SCRATCH: &str = "scratch";
 const PREFIX: &str = "chk-";
 
 /// The checkpoints of one job.
@@ -160,7 +162,7 @@ impl CheckpointStore {
     /// A folder of this machine for files that are needed for a while.
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
-        self.dir.join("scratch")
+        self.dir.join(SCRATCH)
     }
 
     /// Removes a checkpoint, its manifest first, so that what is left of it after a crash does not look whole.

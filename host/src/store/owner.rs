@@ -1,9 +1,12 @@
 //! Whose checkpoints a folder holds. The record outlives the checkpoints, which a job may delete at its end.
 
+use std::path::Path;
+
 use tidemill_core::{Error, Result};
 use tracing::warn;
 
-use super::{CheckpointStore, record};
+use super::shared::SHARED;
+use super::{CheckpointStore, PREFIX, SCRATCH, record};
 
 const OWNER: &str = "OWNER";
 
@@ -34,7 +37,7 @@ impl CheckpointStore {
                     return Err(self.other(name, job));
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.check_unclaimed(job)?,
             Err(error) => return Err(Error::storage(format!("reading {}", path.display())).caused_by(error)),
         }
         // A damaged manifest is no reason not to start again, and stops anything else soon enough.
@@ -62,6 +65,29 @@ impl CheckpointStore {
         }
         warn!("{} was removed while the job runs, and is written again", self.dir.join(OWNER).display());
         self.write(&self.dir.join(OWNER), line.as_bytes())
+    }
+
+    /// Checks that a folder without the record holds nothing that a start would remove: it may be somebody else's, linked here by mistake. The
+    /// record is durable before anything else is in the folder.
+    fn check_unclaimed(&self, job: &str) -> Result<()> {
+        if !matches!(self.newest(), Ok(None)) {
+            return Ok(());
+        }
+        let dir = self.dir.display();
+        let entries = self.disk.list(&self.dir).map_err(|error| Error::storage(format!("listing {dir}")).caused_by(error))?;
+        let is_removed = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let numbered = name.strip_prefix(PREFIX).is_some_and(|id| id.parse::<u64>().is_ok());
+            (numbered || [SHARED, SCRATCH].contains(&name)) && self.disk.list(path).is_ok_and(|files| !files.is_empty())
+        };
+        match entries.iter().find(|path| is_removed(path)) {
+            Some(path) => Err(Error::config(format!(
+                "the folder {dir} for checkpoints holds {}, but no record ({OWNER}) of whose it is, and a job removes such files: move it \
+                 elsewhere, or remove it if job {job} has left it",
+                path.display()
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn other(&self, owner: &str, job: &str) -> Error {

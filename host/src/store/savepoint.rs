@@ -190,6 +190,29 @@ impl Saved {
         super::read_state(&self.disk, &self.inside(&file.path)?, file, "take it from a backup of the savepoint")
     }
 
+    /// Looks whether all files are there and as long as the manifest says, without reading them.
+    ///
+    /// # Errors
+    /// One is not: it is missing, no regular file, or shorter or longer.
+    pub fn check_files(&self) -> Result<()> {
+        let stored = self.manifest.databases.iter().flat_map(|database| &database.files).map(|file| (&file.path, file.bytes));
+        for (path, bytes) in self.manifest.files.iter().map(|file| (&file.path, file.bytes)).chain(stored) {
+            let path = self.inside(path)?;
+            let remedy = "take it from a backup of the savepoint";
+            let found = self
+                .disk
+                .length(&path)
+                .map_err(|error| Error::storage(format!("looking for the state file {}; {remedy}", path.display())).caused_by(error))?;
+            if found != bytes {
+                let path = path.display();
+                return Err(Error::corrupt(format!(
+                    "state file {path} is damaged: it has {found} bytes, but {bytes} bytes were written; {remedy}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Copies the file of a database into a store's checkpoint, and compares it with what the manifest says.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::{CheckpointStore, MANIFEST, PREFIX, manifest};
 
-const SHARED: &str = "shared";
+pub(super) const SHARED: &str = "shared";
 
 impl CheckpointStore {
     /// Copies a local file to where all checkpoints can name it. `content` stands for its content and for no other. The file is sealed: it

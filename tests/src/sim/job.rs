@@ -59,6 +59,11 @@ impl RowEncode for Json {
     }
 }
 
+/// The uid of the sink that writes to a folder: its name.
+fn uid_of(dir: &str) -> String {
+    dir.rsplit('/').next().unwrap_or(dir).to_owned()
+}
+
 /// The job over a day, with sinks on the disk. The source gives nothing while the gate is shut.
 ///
 /// # Errors
@@ -91,7 +96,7 @@ pub fn stock_out(day: &Day, shape: Shape, disk: &Arc<dyn Disk>, gate: &Gate) -> 
         operator("stock-out", &stock_out, &json!({}), shape, Some(day))?,
     ];
     let outputs = OUTPUTS.into_iter().zip(lanes).chain([(DEAD_LETTERS, dead_letter_type())]);
-    let sinks: Vec<(String, Arc<dyn Sink>)> = outputs.map(|(dir, ty)| (dir.to_owned(), file_sink(dir, ty, disk))).collect();
+    let sinks: Vec<(String, Arc<dyn Sink>)> = outputs.map(|(dir, ty)| (uid_of(dir), file_sink(dir, ty, disk))).collect();
     let dead_letters = first_copy.descriptor().lanes.len();
 
     let mut nodes = vec![Node::Source(Arc::new(source_settings))];

@@ -20,6 +20,8 @@ use crate::{Error, Result};
 const MOST: u64 = u64::MAX / 2;
 /// The same for numbers of 32 bits.
 const MOST_32: u32 = u32::MAX / 2;
+/// Names that a job spec gives are not longer.
+const LONGEST_NAME: usize = 100;
 /// State ids are numbers of 8 bits.
 const MOST_STATES: usize = 256;
 
@@ -28,6 +30,7 @@ const MOST_STATES: usize = 256;
 /// # Errors
 /// What is wrong, as the end of a sentence.
 pub(super) fn check(manifest: &Manifest) -> Result<(), String> {
+    names(manifest)?;
     numbers(manifest)?;
     files(manifest)?;
     unique("source", manifest.sources.iter().map(|source| source.uid.as_str()))?;
@@ -73,6 +76,39 @@ impl Manifest {
     }
 }
 
+/// Names go into paths and messages, so each holds only what the job spec or a component may have given it: see `spec/read/mod.rs` and
+/// `guest/describe.rs` of the host.
+fn names(manifest: &Manifest) -> Result<(), String> {
+    let Manifest { job, sources, operators, sinks, files, databases, .. } = manifest;
+    name("the job's name", job)?;
+    sources.iter().try_for_each(|source| name("the uid of a source", &source.uid))?;
+    operators.iter().try_for_each(|operator| name("the uid of an operator", &operator.uid))?;
+    operators.iter().try_for_each(|operator| name("the digest of a component", &operator.component))?;
+    sinks.iter().try_for_each(|sink| name("the uid of a sink", &sink.uid))?;
+    let states = operators.iter().flat_map(|operator| operator.states.iter().chain(&operator.broadcast_states));
+    states.map(|state| &state.name).try_for_each(|name| text("the name of a state", name))?;
+    let stored = || databases.iter().flat_map(|database| &database.files);
+    let paths = files.iter().map(|file| &file.path).chain(stored().flat_map(|file| [&file.path, &file.name]));
+    paths.into_iter().try_for_each(|path| text("the path of a file", path))?;
+    let mut checksums = files.iter().map(|file| &file.checksum).chain(stored().map(|file| &file.checksum));
+    checksums.try_for_each(|checksum| name("a checksum", checksum))
+}
+
+/// Checks what a job spec names. An empty name stands for one that a manifest of tests does not have.
+fn name(what: &str, name: &str) -> Result<(), String> {
+    let allowed = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    match name.len() {
+        length if length > LONGEST_NAME => Err(format!("{what}, of {length} characters, where {LONGEST_NAME} are the most")),
+        _ if !allowed => Err(format!("{what} {name:?}, which holds more than letters, digits, `_` and `-`")),
+        _ => Ok(()),
+    }
+}
+
+/// Checks what a component or a backend names.
+fn text(what: &str, text: &str) -> Result<(), String> {
+    if text.chars().any(char::is_control) { Err(format!("{what} {text:?}, with control characters")) } else { Ok(()) }
+}
+
 fn numbers(manifest: &Manifest) -> Result<(), String> {
     let Manifest { parallelism, max_parallelism, checkpoint, incarnation, records_in, .. } = manifest;
     if !(1..=MAX_PARALLELISM_LIMIT).contains(max_parallelism) {
@@ -111,8 +147,10 @@ fn files(manifest: &Manifest) -> Result<(), String> {
     if let Some(file) = manifest.files.iter().find(|file| file.worker >= manifest.parallelism) {
         return Err(format!("a state file of worker {}, though its parallelism is {}", file.worker, manifest.parallelism));
     }
-    // A manifest of a checkpoint without any state file is the beginning of tests only.
-    if !manifest.files.is_empty() && manifest.files.len() != manifest.parallelism as usize {
+    // Each worker writes one, also if it has no state: without them, all state would be dropped and nobody would be told. Only manifests of
+    // tests have none.
+    let is_bare = manifest.files.is_empty() && manifest.operators.is_empty();
+    if !is_bare && manifest.files.len() != manifest.parallelism as usize {
         return Err(format!("{} state files, though its parallelism is {}", manifest.files.len(), manifest.parallelism));
     }
     Ok(())
@@ -145,14 +183,15 @@ fn splits(source: &SourcePositions) -> Result<(), String> {
     let (mut last, mut known) = (None, BTreeSet::new());
     for split in &source.splits {
         if last.is_some_and(|last| last >= split.id) || split.id > MOST_32 {
-            return Err(format!("split {} has the id {}, which does not follow the one before or is too high", split.name, split.id));
+            let (name, id) = (split.name.escape_debug(), split.id);
+            return Err(format!("split {name} has the id {id}, which does not follow the one before or is too high"));
         }
         last = Some(split.id);
         if i64::try_from(split.position).is_err() {
-            return Err(format!("split {} has the position {}, which nothing has", split.name, split.position));
+            return Err(format!("split {} has the position {}, which nothing has", split.name.escape_debug(), split.position));
         }
         if !known.insert((&split.name, &split.identity)) {
-            return Err(format!("split {} is there twice", split.name));
+            return Err(format!("split {} is there twice", split.name.escape_debug()));
         }
     }
     Ok(())
@@ -255,7 +294,7 @@ mod tests {
 
     #[test]
     fn whatever_cannot_be_is_refused() {
-        let changes: [(&str, Change<Manifest>); 26] = [
+        let changes: [(&str, Change<Manifest>); 36] = [
             ("max_parallelism 4294967295", |m| m.max_parallelism = u32::MAX),
             ("max_parallelism 0", |m| m.max_parallelism = 0),
             ("parallelism 0", |m| m.parallelism = 0),
@@ -282,6 +321,16 @@ mod tests {
             ("has the position 18446744073709551615", |m| m.sources[0].splits[0].position = u64::MAX),
             ("split a is there twice", |m| m.sources[0].splits[1].name = "a".to_owned()),
             ("operator op twice", |m| m.operators.push(m.operators[0].clone())),
+            ("0 state files, though its parallelism is 2", |m| m.files.clear()),
+            ("0 state files, though its parallelism is 2", |m| (m.end_of_input, m.files) = (true, vec![])),
+            (r#"the job's name "\u{1b}[31mj""#, |m| m.job = "\x1b[31mj".to_owned()),
+            ("the job's name, of 101 characters", |m| m.job = "j".repeat(101)),
+            (r#"the uid of a source "\u{1b}[31m""#, |m| m.sources[0].uid = "\x1b[31m".to_owned()),
+            (r#"the uid of an operator "a.b""#, |m| m.operators[0].uid = "a.b".to_owned()),
+            ("the digest of a component", |m| m.operators[0].component = "\u{9b}".to_owned()),
+            (r#"the name of a state "\nx""#, |m| m.operators[0].states[0].name = "\nx".to_owned()),
+            ("the path of a file", |m| m.databases[0].files[0].path = "shared/\x1b".to_owned()),
+            ("a checksum", |m| m.files[0].checksum = "\x1b".to_owned()),
         ];
         for (reason, change) in changes {
             let mut manifest = sample();

@@ -2,7 +2,7 @@
 
 use tidemill_wit::descriptor::Descriptor;
 
-use super::site::site;
+use super::site::{panic_site, site};
 use super::{Env, Operator};
 use crate::batch::{Batch, Origin};
 use crate::detector::Failure;
@@ -78,7 +78,21 @@ impl Operator {
     /// Where a failure comes from that a record (or what is written in `record`) led to.
     pub(super) fn site(&self, reason: &str, record: &str, origin: Origin) -> Site {
         let record_of = (origin.source != Origin::NONE.source).then_some(origin);
-        Site { what: site(&self.settings.uid, reason, record), record: record_of }
+        Site { what: site(&self.settings.uid, reason, record), record: record_of, timer: None }
+    }
+
+    /// Where a failure comes from that a timer led to. Components are pure, so one that failed fails again until the job has got past its
+    /// time, whatever it says of its key. Only a deadline may be kept the next time: then the text tells which failure it was.
+    pub(super) fn site_of_timer(&self, domain: Domain, due: &DueTimers, failure: &Failure) -> Site {
+        let (uid, at) = (&self.settings.uid, self.timer_at(domain, due));
+        match failure {
+            Failure::Deadline(reason) => self.site(reason, &at, Origin::NONE),
+            Failure::BadRecord { reason, .. } | Failure::Fatal(reason) | Failure::Trap(reason) | Failure::Machine(reason) => {
+                let what = panic_site(uid, reason).unwrap_or_else(|| format!("operator {uid}: {}-time timers", domain_name(domain)));
+                Site { what, record: None, timer: due.timestamp.first().copied() }
+            }
+            Failure::CutShort => Site { what: format!("operator {uid}"), record: None, timer: None },
+        }
     }
 
     /// As [`site`](Self::site), of a record of a batch.
@@ -164,12 +178,12 @@ impl Operator {
         )
     }
 
-    /// Hands a bad timer to the error policy; it is gone either way.
-    pub(super) fn bad_timer(&mut self, domain: Domain, due: &DueTimers, reason: &str, env: &mut Env<'_>) -> Result<()> {
+    /// Hands a bad timer to the error policy; it is gone either way. `site` is where its failure comes from.
+    pub(super) fn bad_timer(&mut self, domain: Domain, due: &DueTimers, reason: &str, site: Site, env: &mut Env<'_>) -> Result<()> {
         if self.settings.on_error == OnError::Fail {
             let at = self.timer_at(domain, due);
             let error = Error::guest(format!("operator {}: {at} failed: {reason}", self.settings.uid));
-            return Err(error.at(self.site(reason, &at, Origin::NONE)));
+            return Err(error.at(site));
         }
         let what = self.timer_at(domain, due);
         let (time, key, domain_name) = (due.timestamp.first().copied().unwrap_or(0), self.key_of_first(due), domain_name(domain));

@@ -303,13 +303,11 @@ impl Operator {
         }
         self.timers_singly = false;
         self.reads.lines.settle();
+        let site = self.site_of_timer(domain, due, &failure);
         match failure {
-            Failure::Fatal(reason) => {
-                let at = self.timer_at(domain, due);
-                Err(self.fatal(&at, &reason).at(self.site(&reason, &at, Origin::NONE)))
-            }
+            Failure::Fatal(reason) => Err(self.fatal(&self.timer_at(domain, due), &reason).at(site)),
             Failure::BadRecord { reason, .. } | Failure::Trap(reason) | Failure::Deadline(reason) | Failure::Machine(reason) => {
-                self.bad_timer(domain, due, &reason, env)
+                self.bad_timer(domain, due, &reason, site, env)
             }
             Failure::CutShort => Ok(()),
         }

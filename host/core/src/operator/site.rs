@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 /// What stands for a failure of an operator, from its reason: the place of a panic, else the reason without what it says of the record, whose
 /// content is given as text.
 pub(super) fn site(uid: &str, reason: &str, record: &str) -> String {
-    match place_of_panic(reason) {
-        Some(place) => format!("operator {uid}: a panic at {place}"),
-        None => format!("operator {uid}: {}", without(reason, record)),
-    }
+    panic_site(uid, reason).unwrap_or_else(|| format!("operator {uid}: {}", without(reason, record)))
+}
+
+/// What stands for a failure of an operator, if its reason is a panic: the place of that.
+pub(super) fn panic_site(uid: &str, reason: &str) -> Option<String> {
+    place_of_panic(reason).map(|place| format!("operator {uid}: a panic at {place}"))
 }
 
 /// File and line of what Rust says of a panic: `panicked at src/lib.rs:7:5: ..`.

@@ -21,6 +21,7 @@ use tracing::warn;
 use super::api::{KEY, Problem};
 use super::socket::connect;
 use super::submit::checked;
+use crate::store::lock::no_answer;
 
 /// How often a job that has too many clients is asked again, and after which time.
 const TRIES: usize = 30;
@@ -110,9 +111,7 @@ async fn ask_once(dir: &Path, request: &Request, key: &HeaderValue) -> Result<Ou
     let shown = dir.display();
     let stream = connect(dir).map_err(|error| {
         unanswered(match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-                Error::config(format!("no job runs in the folder {shown}: name the job spec, or the job's folder with --data-dir"))
-            }
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => no_answer(dir),
             _ => Error::config(format!("asking the job that runs in {shown}")).caused_by(error),
         })
     })?;

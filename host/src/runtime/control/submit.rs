@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::{Control, lost};
 use crate::runtime::restore::has_read_as_far;
 use crate::store::CheckpointStore;
+use crate::store::place;
 use crate::store::savepoint::{Saved, SavepointFolder};
 
 /// Longer keys are rejected.
@@ -44,7 +45,7 @@ pub(super) async fn submit(request: Request, key: Option<&str>, control: &Contro
     }
     let rescales = matches!(request, Request::Rescale { .. });
     // The folder is made first, so that one that cannot be written to stops nothing.
-    let open = |path: Option<&Path>| match path.map(|path| open_folder(&place.disk, path, &key)).transpose()? {
+    let open = |path: Option<&Path>| match path.map(|path| open_folder(place, path, &key)).transpose()? {
         Some(Folder::Taken(path)) if !rescales => Err(taken(&path)),
         // A rescale that an earlier process has begun, whose savepoint exists, is done without another one.
         Some(Folder::Taken(_)) | None => Ok(None),
@@ -108,7 +109,8 @@ enum Folder {
 }
 
 /// Creates the folder for a savepoint. A savepoint of the same request that was never committed is discarded: no client was told of it.
-fn open_folder(disk: &Arc<dyn Disk>, path: &Path, key: &str) -> Result<Folder> {
+fn open_folder(Place { disk, checkpoints }: &Place, path: &Path, key: &str) -> Result<Folder> {
+    place::check(&**disk, path, checkpoints)?;
     if Saved::of_trigger(disk, path, key).is_some() {
         if Saved::open(Arc::clone(disk), path)?.is_committed()? {
             return Ok(Folder::Taken(path.to_owned()));

@@ -12,6 +12,9 @@ pub(super) const EDGE: usize = 256;
 /// The most bytes that a print covers.
 const LONGEST: usize = 1024;
 
+/// No file has more bytes or lines.
+const MOST: u64 = i64::MAX as u64;
+
 /// The checksum of some bytes of a file. One of no bytes fits everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Print {
@@ -78,7 +81,10 @@ impl Mark {
         let numbers = text.split('-').map(|number| u64::from_str_radix(number, 16).ok()).collect::<Option<Vec<_>>>()?;
         let [known, head_length, head, tail_length, tail] = *numbers.get(..5)? else { return None };
         let line = numbers.get(5).copied().filter(|line| *line > 0);
-        (numbers.len() <= 6 && head_length <= LONGEST as u64 && tail_length <= LONGEST as u64).then_some(Self {
+        let lengths = head_length <= LONGEST as u64 && tail_length <= LONGEST as u64;
+        // A savepoint may have been made to hurt: no file has more bytes or lines, and sums with these numbers are numbers too.
+        let counts = known <= MOST && line.is_none_or(|line| line <= MOST);
+        (numbers.len() <= 6 && lengths && counts).then_some(Self {
             known,
             head: Print { length: head_length, hash: head },
             tail: Print { length: tail_length, hash: tail },
@@ -108,7 +114,11 @@ mod tests {
         }
         let nothing = Mark::default();
         assert_eq!(Mark::from_text(&nothing.to_text()), Some(nothing));
-        for wrong in ["", "1-2-3-4", "1-2-3-4-5-6-7", "x-0-0-0-0", "1-fffffff-0-0-0", "1-0-0-fffffff-0"] {
+        let most = Mark { known: i64::MAX as u64, line: Some(i64::MAX as u64), ..nothing };
+        assert_eq!(Mark::from_text(&most.to_text()), Some(most));
+        let beyond = ["8000000000000000-0-0-0-0", "ffffffffffffffff-0-0-0-0-1", "1-0-0-0-0-8000000000000000"];
+        let wrong = ["", "1-2-3-4", "1-2-3-4-5-6-7", "x-0-0-0-0", "1-fffffff-0-0-0", "1-0-0-fffffff-0"];
+        for wrong in wrong.into_iter().chain(beyond) {
             assert_eq!(Mark::from_text(wrong), None, "{wrong}");
         }
     }
