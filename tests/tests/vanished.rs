@@ -58,7 +58,8 @@ fn remove(place: &Workplace, what: &str) {
     let path = place.path(what);
     place.wait_until("it is removed", || {
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.is_ok()
+        // The job may have removed it itself by now, as a checkpoint that another one has replaced.
+        removed.is_ok() || !path.exists()
     });
 }
 
