@@ -20,6 +20,7 @@ mod connectors;
 mod delay;
 
 mod earlier;
+mod finished;
 mod gauge;
 mod grant;
 mod io;
@@ -47,6 +48,7 @@ pub use job::Job;
 pub use progress::Progress;
 pub use restore::From;
 
+use self::finished::finished_before;
 use self::gauge::Gauge;
 use self::life::Life;
 use self::plan::ComponentPlan;
@@ -97,6 +99,8 @@ pub enum Outcome {
     AlreadyFinished {
         /// The last checkpoint.
         checkpoint: u64,
+        /// What the sources have by now that the job has not read, for people.
+        unread: Vec<String>,
     },
     /// It was stopped at a checkpoint, and goes on from there.
     Stopped {
@@ -125,7 +129,7 @@ pub fn run(spec: &JobSpec, options: &RunOptions, observer: &mut Observer<'_>) ->
     let changes = if goes_on { changes(&store, &revision)? } else { Vec::new() };
     if goes_on {
         if let Some(checkpoint) = store.finished()? {
-            return finished_before(spec, checkpoint, &changes);
+            return finished_before(spec, &store, checkpoint, &changes);
         }
         store.check_restored()?;
     }
@@ -196,19 +200,6 @@ fn name_components(changes: &mut Vec<String>, components: Vec<ComponentPlan>) {
         changes.retain(|change| !change.starts_with(&known));
         changes.push(component.to_string());
     }
-}
-
-/// There is nothing to do for a job that has finished, unless it has become another one.
-fn finished_before(spec: &JobSpec, checkpoint: u64, changes: &[String]) -> Result<Outcome> {
-    if changes.is_empty() {
-        return Ok(Outcome::AlreadyFinished { checkpoint });
-    }
-    Err(Error::config(format!(
-        "the job {} has finished, with checkpoint {checkpoint}, and has been changed since: {}. nothing was read: run it again from the \
-         beginning of its input with --fresh, give the changed job another name, or undo the changes",
-        spec.name,
-        changes.join("; ")
-    )))
 }
 
 /// The number of workers: as the spec says, unless the job was rescaled and the process then died. A number that the user has changed

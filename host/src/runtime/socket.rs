@@ -179,7 +179,7 @@ impl Socket {
             (Ok(Outcome::Finished { checkpoint, .. }), Wish::Stop { savepoint: None, .. }) => Ok(Granted::Finished(*checkpoint)),
             (Ok(Outcome::Stopped { checkpoint, .. } | Outcome::Finished { checkpoint, .. }), _) => Err(ended_first(*checkpoint)),
             (Err(error), _) => Err(Error::new(error.kind(), format!("the job has failed: {}", error.chain()))),
-            (Ok(Outcome::AlreadyFinished { checkpoint }), _) => Err(ended_first(*checkpoint)),
+            (Ok(Outcome::AlreadyFinished { checkpoint, .. }), _) => Err(ended_first(*checkpoint)),
         });
     }
 }
