@@ -1,4 +1,5 @@
 //! What becomes of a job whose files are removed, rotated, overwritten, unreadable or too many, by the real program.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::OsStr;
 use std::fs;
