@@ -1,4 +1,5 @@
 //! What becomes of a job whose files are removed, rotated, overwritten, unreadable or too many, by the real program.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -103,6 +104,119 @@ fn an_unread_rest_that_is_gone_can_be_given_up_and_the_state_kept() {
     wait_for(&place, &[0, 1, 2, 3, 4]);
     signal(&child, "-INT");
     place.finish(child).expect(0, &["resumed", "stopped"]);
+}
+
+/// Appends a record.
+fn append(place: &Workplace, name: &str, id: i64) {
+    fs::OpenOptions::new().append(true).open(place.path(name)).unwrap().write_all(record(id).as_bytes()).unwrap();
+}
+
+/// Replaces a file by a copy of it with one more record, as `rsync` and `sed -i` do.
+fn replace_by_copy(place: &Workplace, name: &str, id: i64) {
+    place.write("copy", fs::read(place.path(name)).unwrap());
+    append(place, "copy", id);
+    fs::rename(place.path("copy"), place.path(name)).unwrap();
+}
+
+#[test]
+fn a_copy_in_the_place_of_a_followed_file_is_read_on() {
+    let place = followed(1);
+    let child = place.start(&RUN);
+    wait_for(&place, &[0]);
+    (1..50).for_each(|id| append(&place, "in/f0.jsonl", id));
+    wait_for(&place, &(0..50).collect::<Vec<_>>());
+    replace_by_copy(&place, "in/f0.jsonl", 50);
+    wait_for(&place, &(0..51).collect::<Vec<_>>());
+    wait_to_hear(&place, "it is taken for a copy");
+    append(&place, "in/f0.jsonl", 51);
+    wait_for(&place, &(0..52).collect::<Vec<_>>());
+    // It is known by its new identity, so it may also be renamed.
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+    fs::rename(place.path("in/f0.jsonl"), place.path("in/f1.jsonl")).unwrap();
+    append(&place, "in/f1.jsonl", 52);
+    let child = place.start(&RUN);
+    wait_for(&place, &(0..53).collect::<Vec<_>>());
+    signal(&child, "-INT");
+    assert!(!place.finish(child).expect(0, &["stopped"]).stderr.contains("taken for a copy"));
+    // Between runs, and after its split has ended.
+    replace_by_copy(&place, "in/f1.jsonl", 53);
+    let child = place.start(&RUN);
+    wait_for(&place, &(0..54).collect::<Vec<_>>());
+    place.write("backup", fs::read(place.path("in/f1.jsonl")).unwrap());
+    fs::remove_file(place.path("in/f1.jsonl")).unwrap();
+    wait_to_hear(&place, "the file `in/f1.jsonl` is gone");
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+    append(&place, "backup", 54);
+    fs::rename(place.path("backup"), place.path("in/f1.jsonl")).unwrap();
+    let child = place.start(&RUN);
+    wait_for(&place, &(0..55).collect::<Vec<_>>());
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["taken for a copy", "stopped"]);
+}
+
+#[test]
+fn a_file_that_comes_back_under_its_name_is_read_on_and_the_job_restarts() {
+    let place = followed(1);
+    let child = place.start(&RUN);
+    wait_for(&place, &[0]);
+    fs::rename(place.path("in/f0.jsonl"), place.path("away")).unwrap();
+    wait_to_hear(&place, "the file `in/f0.jsonl` is gone");
+    fs::rename(place.path("away"), place.path("in/f0.jsonl")).unwrap();
+    append(&place, "in/f0.jsonl", 1);
+    wait_for(&place, &[0, 1]);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+    append(&place, "in/f0.jsonl", 2);
+    let child = place.start(&RUN);
+    wait_for(&place, &[0, 1, 2]);
+    signal(&child, "-INT");
+    place.finish(child).expect(0, &["stopped"]);
+}
+
+#[test]
+fn what_a_file_has_got_before_it_was_rotated_between_runs_is_read() {
+    for (stop, path) in [("-INT", "in/*.jsonl"), ("-KILL", "in/*.jsonl"), ("-INT", "in/f0.jsonl")] {
+        let set = format!("sources.in.file.path={path}");
+        let run = ["run", "job.yaml", "--set", &set];
+        let place = followed(1);
+        let child = place.start(&run);
+        wait_for(&place, &[0]);
+        signal(&child, stop);
+        _ = place.finish(child);
+        append(&place, "in/f0.jsonl", 1);
+        fs::rename(place.path("in/f0.jsonl"), place.path("in/f0.jsonl.1")).unwrap();
+        place.write("in/f0.jsonl", record(2));
+        let child = place.start(&run);
+        wait_for(&place, &[0, 1, 2]);
+        signal(&child, "-INT");
+        place.finish(child).expect(0, &["renamed to `in/f0.jsonl.1`", "stopped"]);
+    }
+}
+
+#[test]
+fn a_finished_job_tells_of_input_that_it_has_not_read() {
+    let place = Workplace::picky("");
+    (0..2).for_each(|id| place.write(&format!("in/f{id}.jsonl"), record(id)));
+    place.run(&RUN).expect(0, &["finished"]);
+    // Copies and other names are no new input.
+    fs::rename(place.path("in/f1.jsonl"), place.path("in/g.jsonl")).unwrap();
+    place.write("copy", fs::read(place.path("in/f0.jsonl")).unwrap());
+    fs::rename(place.path("copy"), place.path("in/f0.jsonl")).unwrap();
+    assert!(!place.run(&RUN).expect(0, &["finished already"]).stdout.contains("has not read"));
+    append(&place, "in/f0.jsonl", 2);
+    (3..8).for_each(|id| place.write(&format!("in/n{id}.jsonl"), record(id)));
+    let expected = [
+        "finished already",
+        "has not read",
+        "source in has 5 files that are new (`in/n3.jsonl`, `in/n4.jsonl`, `in/n5.jsonl`, ..)",
+        "1 file that is longer than what was read (`in/f0.jsonl`)",
+        "--fresh",
+        "follow: true",
+    ];
+    place.run(&RUN).expect(0, &expected);
+    assert_eq!(ids(&place), [0, 1]);
 }
 
 #[test]

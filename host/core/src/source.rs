@@ -12,7 +12,8 @@ use crate::{Result, Timestamp};
 /// A part of a source that is read in order by one subtask: a file, a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// Its number within the source, given at discovery and kept for the life of the job.
+    /// Its number within the source, given at discovery, in order, and kept for the life of the job. Of an unbounded source the splits that
+    /// ended first are forgotten when there are many, so numbers may be missing.
     pub id: u32,
     /// Its name: a path, or topic and partition.
     pub name: String,
@@ -98,8 +99,13 @@ pub trait SplitReader: Send {
     /// The position after the last record that `poll` returned, valid or not.
     fn position(&self) -> u64;
 
-    /// What to store beside the position: see [`Split::mark`]. Asked for at each barrier.
+    /// What to store beside the position: see [`Split::mark`]. Asked for at each barrier, and when the split ends.
     fn mark(&self) -> Option<String> {
+        None
+    }
+
+    /// The split's identity, if it is not the one with which the split was opened: see [`Split::identity`]. Asked for together with the mark.
+    fn identity(&self) -> Option<String> {
         None
     }
 }

@@ -130,6 +130,13 @@ impl SplitWatermarks {
         }
     }
 
+    /// Forgets a split that has ended. Those after it move up by one index.
+    pub fn remove(&mut self, split: usize) {
+        if split < self.splits.len() {
+            self.splits.remove(split);
+        }
+    }
+
     /// The watermark of a split, by which the next one to read is chosen.
     #[must_use]
     pub fn of(&self, split: usize) -> Timestamp {

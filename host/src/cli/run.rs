@@ -71,9 +71,15 @@ pub(super) fn run(options: &Options, terminal: &Terminal) -> Result<()> {
             print(&summary::render(&progress));
             format!("the job {name} has finished\n")
         }
-        JobEnd::AlreadyFinished { checkpoint } => {
+        JobEnd::AlreadyFinished { checkpoint, unread } if unread.is_empty() => {
             format!("the job {name} has finished already, with checkpoint {checkpoint}; --fresh runs it again from the beginning\n")
         }
+        JobEnd::AlreadyFinished { checkpoint, unread } => format!(
+            "the job {name} has finished already, with checkpoint {checkpoint}, and has not read what has come since: {}. a job that has finished \
+             reads no more: --fresh runs it again from the beginning of all its input, a job of another name can read the new files alone, and \
+             `follow: true` keeps a job from finishing\n",
+            unread.join("; ")
+        ),
         JobEnd::Stopped { checkpoint: 0, .. } => format!("the job {name} has stopped before its first checkpoint\n"),
         JobEnd::Stopped { checkpoint, progress } => {
             live.log(&progress);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tidemill_core::disk::Disk;
 use tidemill_core::schema::FieldPath;
 use tidemill_core::sink;
-use tidemill_core::source::Source;
+use tidemill_core::source::{Source, Split};
 use tidemill_core::{Error, Kind};
 use tidemill_wit::schema::TypeTable;
 
 use crate::codec::{CsvDecoder, CsvEncoder, JsonDecoder, JsonEncoder, Row};
 use crate::sink::file::{FileSink, FileSinkConfig, Owner, RowEncode};
-use crate::source::file::{FileFormat, FileSource, FileSourceConfig, GONE_AFTER, LineDecode, RowDecode};
+use crate::source::file::{self, FileFormat, FileSource, FileSourceConfig, GONE_AFTER, LineDecode, RowDecode, Unread};
 use crate::spec;
 use crate::spec::job::{Format, JobSpec, Sink, SinkConnector, SourceConnector};
 use crate::store::lock::SinkLock;
@@ -22,17 +22,7 @@ use crate::store::lock::SinkLock;
 /// The format cannot hold the type.
 pub(super) fn source(spec: &spec::job::Source, input: &TypeTable, timestamp: Option<FieldPath>) -> Result<Arc<dyn Source>, String> {
     let SourceConnector::File(file) = &spec.connector;
-    let config = FileSourceConfig {
-        uid: spec.uid.value.clone(),
-        pattern: file.pattern.value.clone(),
-        base: file.base.clone(),
-        follow: file.follow,
-        max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
-        timestamp,
-        on_replaced: file.on_replaced,
-        on_gone: file.on_gone,
-        gone_after: GONE_AFTER,
-    };
+    let config = FileSourceConfig { timestamp, ..file_config(spec) };
     let input = input.clone();
     let format = match file.format {
         Format::Json => FileFormat::Lines(Arc::new(move || Box::new(Json(JsonDecoder::new(input.clone()))))),
@@ -43,6 +33,30 @@ pub(super) fn source(spec: &spec::job::Source, input: &TypeTable, timestamp: Opt
         }
     };
     Ok(Arc::new(FileSource::new(config, format)))
+}
+
+/// Where a source reads, without what depends on the types of its records.
+fn file_config(spec: &spec::job::Source) -> FileSourceConfig {
+    let SourceConnector::File(file) = &spec.connector;
+    FileSourceConfig {
+        uid: spec.uid.value.clone(),
+        pattern: file.pattern.value.clone(),
+        base: file.base.clone(),
+        follow: file.follow,
+        max_record_bytes: usize::try_from(file.max_record_bytes).unwrap_or(usize::MAX),
+        timestamp: None,
+        on_replaced: file.on_replaced,
+        on_gone: file.on_gone,
+        gone_after: GONE_AFTER,
+    }
+}
+
+/// The input of a source that splits which were all read to their ends do not cover.
+///
+/// # Errors
+/// The source cannot be listed.
+pub(super) fn unread(spec: &spec::job::Source, known: &[Split]) -> Result<Unread, Error> {
+    file::unread(file_config(spec), known)
 }
 
 /// The sink that a spec names, writing records of this type.

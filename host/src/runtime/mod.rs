@@ -17,6 +17,7 @@ mod attempt;
 mod connectors;
 mod delay;
 mod earlier;
+mod finished;
 mod gauge;
 mod io;
 mod life;
@@ -43,6 +44,7 @@ pub use progress::Progress;
 pub use restore::From;
 
 use self::control::socket::Socket;
+use self::finished::finished_before;
 use self::gauge::Gauge;
 use self::life::Life;
 use self::plan::ComponentPlan;
@@ -93,6 +95,8 @@ pub enum JobEnd {
     AlreadyFinished {
         /// The last checkpoint.
         checkpoint: u64,
+        /// What the sources have by now that the job has not read, for people.
+        unread: Vec<String>,
     },
     /// It was stopped at a checkpoint, and goes on from there.
     Stopped {
@@ -139,7 +143,7 @@ fn run_claimed(
     let changes = if goes_on { changes(store, &revision)? } else { Vec::new() };
     if goes_on {
         if let Some(checkpoint) = store.finished()? {
-            return finished_before(spec, checkpoint, &changes);
+            return finished_before(spec, store, checkpoint, &changes);
         }
         store.check_restored()?;
     }
@@ -191,7 +195,7 @@ fn answer_late(control: &Control, end: &Result<JobEnd>) {
     control.answer_all(|request| match (end, request) {
         (Ok(JobEnd::Stopped { checkpoint, .. }), Request::Stop { savepoint: None, .. }) => Ok(Outcome::stopped(*checkpoint, request)),
         (Ok(JobEnd::Finished { checkpoint, .. }), Request::Stop { savepoint: None, .. }) => Ok(Outcome::finished(*checkpoint, request)),
-        (Ok(JobEnd::Stopped { checkpoint, .. } | JobEnd::Finished { checkpoint, .. } | JobEnd::AlreadyFinished { checkpoint }), _) => {
+        (Ok(JobEnd::Stopped { checkpoint, .. } | JobEnd::Finished { checkpoint, .. } | JobEnd::AlreadyFinished { checkpoint, .. }), _) => {
             Err(ended_first(*checkpoint))
         }
         (Err(error), _) => Err(Error::new(error.kind(), format!("the job has failed: {}", error.chain()))),
@@ -220,19 +224,6 @@ fn name_components(changes: &mut Vec<String>, components: Vec<ComponentPlan>) {
         changes.retain(|change| !change.starts_with(&known));
         changes.push(component.to_string());
     }
-}
-
-/// There is nothing to do for a job that has finished, unless it has become another one.
-fn finished_before(spec: &JobSpec, checkpoint: u64, changes: &[String]) -> Result<JobEnd> {
-    if changes.is_empty() {
-        return Ok(JobEnd::AlreadyFinished { checkpoint });
-    }
-    Err(Error::config(format!(
-        "the job {} has finished, with checkpoint {checkpoint}, and has been changed since: {}. nothing was read: run it again from the \
-         beginning of its input with --fresh, give the changed job another name, or undo the changes",
-        spec.name,
-        changes.join("; ")
-    )))
 }
 
 /// The number of workers: as the spec says, unless the job was rescaled and the process then died. A number that the user has changed

@@ -160,8 +160,12 @@ pub fn has_read_as_far(a: &Manifest, b: &Manifest) -> bool {
     b.sources.iter().all(|theirs| {
         let ours = a.sources.iter().find(|ours| ours.uid == theirs.uid);
         theirs.splits.iter().all(|split| {
-            let same = ours.and_then(|ours| ours.splits.iter().find(|same| same.id == split.id && same.name == split.name));
-            same.is_some_and(|same| same.position >= split.position)
+            let Some(ours) = ours else { return false };
+            match ours.splits.iter().find(|same| same.id == split.id) {
+                Some(same) => same.name == split.name && same.position >= split.position,
+                // Ids have no gaps but those of splits that have ended and were forgotten.
+                None => ours.splits.last().is_some_and(|last| last.id > split.id),
+            }
         })
     })
 }

@@ -1,5 +1,6 @@
 //! The subtask of a source: reads its splits, the one furthest behind in event time first.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,6 +25,9 @@ const PAUSE_INTERVAL: i64 = 1;
 const POLL_BYTES: usize = 512 * 1024;
 /// By which factor a turn reads less after a barrier has not got through in time.
 const CAUTION: usize = 8;
+/// How many splits that have ended a subtask of an unbounded source remembers. Splits of such sources end when they are gone, such as rotated
+/// files, and new ones come for ever; a checkpoint stores all that are remembered.
+const ENDED_SPLITS: usize = 10_000;
 /// The lane of the valid records.
 pub const MAIN_LANE: usize = 0;
 /// The lane of the records that could not be decoded.
@@ -86,6 +90,8 @@ pub struct SourceTask {
     settings: Arc<SourceSettings>,
     member: Option<Member>,
     splits: Vec<OpenSplit>,
+    /// The ids of the splits that have ended and may be forgotten, in the order in which they ended.
+    ended_splits: VecDeque<u32>,
     watermarks: SplitWatermarks,
     outputs: Outputs,
     rows: SourceRows,
@@ -103,6 +109,15 @@ struct OpenSplit {
     reader: Option<Box<dyn SplitReader>>,
 }
 
+impl OpenSplit {
+    /// The split as a checkpoint stores it now.
+    fn now(&self) -> Split {
+        let Self { split, reader } = self;
+        let Some(reader) = reader else { return split.clone() };
+        Split { mark: reader.mark(), identity: reader.identity().or_else(|| split.identity.clone()), ..split.clone() }
+    }
+}
+
 impl SourceTask {
     /// A subtask that reads the given splits from their positions on; a member of a group if the source is aligned with others.
     ///
@@ -114,6 +129,7 @@ impl SourceTask {
             settings,
             member,
             splits: Vec::new(),
+            ended_splits: VecDeque::new(),
             outputs,
             rows: SourceRows::default(),
             records: 0,
@@ -139,9 +155,42 @@ impl SourceTask {
             split.position = reader.position();
         }
         self.watermarks.add(split.finished);
+        if split.finished {
+            self.may_forget(split.id);
+        }
         self.splits.push(OpenSplit { split, reader });
+        self.forget_ended();
         self.quiet_until = Timestamp::MIN;
         Ok(())
+    }
+
+    /// Notes that a split has ended, and that it need not be remembered as long as the source: a bounded one would find it again.
+    fn may_forget(&mut self, id: u32) {
+        if !self.settings.source.bounded() {
+            self.ended_splits.push_back(id);
+        }
+    }
+
+    /// Forgets the splits that ended first, if too many have.
+    fn forget_ended(&mut self) {
+        while self.ended_splits.len() > ENDED_SPLITS {
+            let Some(at) = self.ended_splits.pop_front().and_then(|id| self.index_of(id)) else { continue };
+            // INVARIANT: the split with the highest id is remembered, since ids are given in order after it.
+            if at + 1 == self.splits.len() {
+                continue;
+            }
+            let invalid = self.splits.remove(at).split.invalid;
+            self.watermarks.remove(at);
+            // They still count for `max_invalid`.
+            if let Some(next) = self.splits.get_mut(at) {
+                next.split.invalid = next.split.invalid.saturating_add(invalid);
+            }
+        }
+    }
+
+    /// Splits are in the order of their ids.
+    fn index_of(&self, id: u32) -> Option<usize> {
+        self.splits.binary_search_by_key(&id, |open| open.split.id).ok()
     }
 
     pub(super) fn run(&mut self, now: Timestamp, events: &mut Events) -> Result<Turn> {
@@ -258,8 +307,11 @@ impl SourceTask {
 
     fn close(&mut self, index: usize) {
         if let Some(open) = self.splits.get_mut(index) {
-            open.split.finished = true;
+            // The mark belongs to the position: that of the start would not fit the end.
+            open.split = Split { finished: true, ..open.now() };
             open.reader = None;
+            let id = open.split.id;
+            self.may_forget(id);
         }
         self.watermarks.finish(index);
     }
@@ -372,11 +424,7 @@ impl SourceTask {
 
     /// The splits with their positions: all records before them have been sent.
     pub(super) fn splits(&self) -> Vec<Split> {
-        let with_mark = |OpenSplit { split, reader }: &OpenSplit| match reader {
-            Some(reader) => Split { mark: reader.mark(), ..split.clone() },
-            None => split.clone(),
-        };
-        self.splits.iter().map(with_mark).collect()
+        self.splits.iter().map(OpenSplit::now).collect()
     }
 
     /// What all subtasks of the source share.

@@ -336,6 +336,10 @@ impl SplitReader for CsvReader {
         }
     }
 
+    fn identity(&self) -> Option<String> {
+        self.window.identity()
+    }
+
     fn mark(&self) -> Option<String> {
         let now = self.window.mark(self.line);
         match (&self.header, &self.skipped) {

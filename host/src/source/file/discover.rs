@@ -123,7 +123,8 @@ pub(super) fn has_base(pattern: &str) -> bool {
     folder(pattern).is_dir()
 }
 
-fn folder(pattern: &str) -> PathBuf {
+/// The folder below which a pattern looks for files.
+pub(super) fn folder(pattern: &str) -> PathBuf {
     let base = literal_base(pattern);
     if base == Path::new(pattern) { base.parent().map(Path::to_owned).unwrap_or_default() } else { base }
 }

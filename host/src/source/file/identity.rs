@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use super::mark::{Print, read_exact};
 
 /// How many bytes at a file's begin are remembered.
-const HEAD: usize = 1024;
+pub(super) const HEAD: usize = 1024;
 
 /// A file, for as long as the process lives: its inode, and when it was made.
 pub(super) type Key = (u64, u64);
@@ -57,9 +57,9 @@ impl Identity {
         Print::stored(self.length, self.head)
     }
 
-    /// Whether the file had so many bytes that its begin alone tells it from other files of its kind.
-    pub(super) fn has_whole_head(&self) -> bool {
-        self.length == HEAD as u64
+    /// Whether this file may be another one that was given the same inode, since the file system does not say when files were made.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.born == 0
     }
 
     /// Whether the file was empty.

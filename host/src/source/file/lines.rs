@@ -120,6 +120,10 @@ impl SplitReader for LineReader {
         self.skipped.as_ref().map_or_else(|| self.window.position(), TooLong::position)
     }
 
+    fn identity(&self) -> Option<String> {
+        self.window.identity()
+    }
+
     fn mark(&self) -> Option<String> {
         let now = self.window.mark(self.line);
         let mark = if self.skipped.is_some() { Mark { known: now.known, ..self.skipped_mark } } else { now };

@@ -70,6 +70,12 @@ impl Mark {
         Ok(self.head.is_at(0, file)? && self.tail.is_at(before, file)?)
     }
 
+    /// Whether a file of this size continues what was read up to a position: it has the same content up to there, and is not shorter than the
+    /// other file was. Nothing that was read proves nothing.
+    pub(super) fn continues_in(&self, file: &File, size: u64, position: u64) -> io::Result<bool> {
+        Ok(position > 0 && !self.tail.is_empty() && size >= self.known.max(position) && self.is_in(file, position)?)
+    }
+
     pub(super) fn to_text(self) -> String {
         let Self { known, head, tail, line } = self;
         let line = line.map_or_else(String::new, |line| format!("-{line:x}"));

@@ -1,26 +1,32 @@
 //! Files as splits: each file that a pattern matches is read from a byte offset on, record by record.
 //!
 //! - A file is a file whatever its names: one with several, through links, is read once, under the first; one that is renamed keeps its
-//!   place. It is told from others by its inode and the time when it was made. A copy may take its place between runs; of followed files,
-//!   which are rotated, only if it begins with the same kilobyte.
+//!   place. It is told from others by its inode and the time when it was made. A copy may take its place under its name, between runs and,
+//!   of a followed file, while the job runs: a file with the same content up to the position, by the hashes of its begin and of the bytes
+//!   before the position. Followed files are rotated, and the next one of a name may begin like the one before it. So where less than a
+//!   kilobyte was read, the old file must be gone from its folder, and only since a moment.
 //! - Files may only grow. The first bytes of a file, and those before the position, are compared with what was read whenever there is more,
 //!   whenever its metadata have changed, and at every start. A file that has other content is an error, or is read from
 //!   the begin ([`OnReplaced`]).
 //! - A file is gone once no path that matches leads to it: it was removed, rotated away, or another has its name. While it is open its rest is
-//!   read; then its split ends, with a warning. If something of it could not be read that is an error, unless such rests are given
+//!   read, and that of one that was renamed within its folder in any case; then its split ends, with a warning. If something of it could not be read that is an error, unless such rests are given
 //!   up ([`OnGone`]). Another file of its name is a new split. A followed file that comes back is read on from where its split ended.
 //! - Any number of files may match; many are closed while they are not read, without any other difference.
 
 mod csv;
 mod discover;
 mod feeds;
+mod folders;
+mod found;
 mod handles;
 mod identity;
 mod lines;
 mod mark;
 mod notices;
+mod readers;
 mod shared;
 mod splits;
+mod unread;
 mod walk;
 mod window;
 mod within;
@@ -40,6 +46,7 @@ use self::handles::Handles;
 use self::lines::LineReader;
 use self::notices::shown;
 use self::shared::Shared;
+pub use self::unread::{Unread, unread};
 use self::window::Window;
 use crate::codec::Row;
 

@@ -1,8 +1,6 @@
 //! What the readers of a source share with each other and with discovery, and what becomes of splits whose files are gone.
 
 use std::collections::HashMap;
-use std::fs::{self, DirEntry};
-use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,10 +8,11 @@ use glob::Pattern;
 use tidemill_core::{Error, Result};
 
 use super::discover::{self, Listed};
-use super::feeds::looks_into;
+use super::folders::Folders;
 use super::handles::Handles;
-use super::identity::{Key, key};
+use super::identity::Key;
 use super::notices::{Notices, shown};
+use super::readers::Readers;
 use super::{FileSourceConfig, OnGone, OnReplaced};
 
 /// Shared by all subtasks of a source, for as long as the process runs the job: an attempt that follows a failure finds it as it was left.
@@ -22,6 +21,7 @@ pub(super) struct Shared {
     pub(super) handles: Handles,
     notices: Notices,
     left: Mutex<HashMap<Key, Left>>,
+    pub(super) readers: Readers,
 }
 
 /// How a reader left its file.
@@ -44,6 +44,8 @@ pub(super) struct Gone<'a> {
     pub(super) position: u64,
     /// How many bytes it had, as far as is known.
     pub(super) known: Option<u64>,
+    /// Whether that is certain: the file was open to its end. Otherwise it may have grown after it was last looked at.
+    pub(super) certain: bool,
 }
 
 impl Gone<'_> {
@@ -54,7 +56,7 @@ impl Gone<'_> {
 
 impl Shared {
     pub(super) fn new(config: FileSourceConfig, handles: Handles) -> Self {
-        Self { config, handles, notices: Notices::default(), left: Mutex::default() }
+        Self { config, handles, notices: Notices::default(), left: Mutex::default(), readers: Readers::default() }
     }
 
     /// Logs a warning once.
@@ -69,19 +71,22 @@ impl Shared {
         Ok(found.files)
     }
 
+    /// Says that a copy of a file is read on.
+    pub(super) fn warn_of_copy(&self, name: &str, position: u64) {
+        self.warn(&format!(
+            "another file is in the place of `{}`, with the same content up to byte {position}, to which that was read: it is taken for a copy, \
+             and read from there on",
+            shown(name)
+        ));
+    }
+
     pub(super) fn left(&self) -> MutexGuard<'_, HashMap<Key, Left>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a file is now that had this path, if it was renamed within its folder to a name that the pattern does not match: rotated files are
-    /// often found there.
+    /// As [`Folders::renamed`], by the folder as it is now.
     pub(super) fn renamed(&self, path: &Path, wanted: Key) -> Option<PathBuf> {
-        let folder = path.parent().filter(|folder| looks_into(&self.config.pattern, folder))?;
-        let is_wanted = |entry: &DirEntry| {
-            entry.ino() == wanted.0 && fs::symlink_metadata(entry.path()).is_ok_and(|now| now.is_file() && key(&now) == wanted)
-        };
-        let found = fs::read_dir(folder).ok()?.flatten().find(is_wanted)?.path();
-        found.to_str().is_some().then_some(found)
+        Folders::default().renamed(&self.config.pattern, path, wanted)
     }
 
     /// Ends the splits whose files are gone.
@@ -95,8 +100,9 @@ impl Shared {
         }
         for gone in gone {
             let (path, position) = (shown(gone.name), gone.position);
+            let as_far = if gone.certain { "" } else { ", as far as was seen" };
             self.warn(&if gone.was_read() {
-                format!("the file `{path}` is gone, removed or renamed to what the pattern does not match; it was read to its end, byte {position}, so its split has ended")
+                format!("the file `{path}` is gone, removed or renamed to what the pattern does not match; it was read to its end{as_far}, byte {position}, so its split has ended")
             } else {
                 format!("the file `{path}` is gone, and {} not read; its split has ended, as `on_gone: skip` says", rest(gone))
             });

@@ -1,6 +1,6 @@
 //! Which split is which file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
@@ -8,6 +8,9 @@ use tidemill_core::Result;
 use tidemill_core::source::Split;
 
 use super::discover::{self, Listed, is_absent, unreadable};
+use super::feeds::matches;
+use super::folders::Folders;
+use super::found::{Found, Index, look, relative, stored};
 use super::identity::{Identity, Key, key};
 use super::mark::Mark;
 use super::shared::{Gone, Left, Shared};
@@ -18,10 +21,11 @@ use super::shared::{Gone, Left, Shared};
 /// # Errors
 /// The files cannot be listed, or a file is gone that was not read to its end, and the source does not give such rests up.
 pub(super) fn resume(shared: &Shared, known: &mut [Split]) -> Result<()> {
+    shared.readers.identify(known);
     let listed = shared.files()?;
     let mut index = Index::of(shared, known);
     let mut there = vec![false; known.len()];
-    let mut others = Vec::new();
+    let (mut others, mut folders) = (Vec::new(), Folders::default());
     for file in &listed {
         let name = relative(shared, &file.path);
         match index.same(known, file, name)? {
@@ -39,7 +43,7 @@ pub(super) fn resume(shared: &Shared, known: &mut [Split]) -> Result<()> {
         let Some(at) = index.by_name.get(name).copied().filter(|at| there.get(*at) == Some(&false)) else { continue };
         let Some(split) = known.get_mut(at) else { continue };
         let Some(found) = look(shared, file)? else { continue };
-        if !found.is_of(split, shared.config.follow)? {
+        if !found.is_of(split, shared, &mut folders)? {
             if split.finished && !shared.config.follow {
                 let (name, position) = (split.name.escape_debug(), split.position);
                 shared.warn(&format!(
@@ -56,9 +60,13 @@ pub(super) fn resume(shared: &Shared, known: &mut [Split]) -> Result<()> {
             if let Some(there) = there.get_mut(at) {
                 *there = true;
             }
+            if shared.config.follow && split.position > 0 {
+                shared.warn_of_copy(&split.name, split.position);
+            }
+            go_on(shared, split, file);
         }
     }
-    end_missing(shared, known, &there, &listed)
+    end_missing(shared, known, &there, &listed, &mut folders)
 }
 
 /// A split whose file is there.
@@ -74,7 +82,7 @@ fn go_on(shared: &Shared, split: &mut Split, file: &Listed) {
     }
 }
 
-fn end_missing(shared: &Shared, known: &mut [Split], there: &[bool], listed: &[Listed]) -> Result<()> {
+fn end_missing(shared: &Shared, known: &mut [Split], there: &[bool], listed: &[Listed], folders: &mut Folders) -> Result<()> {
     let mut left = shared.left();
     left.values_mut().for_each(|left| left.ended = false);
     let (mut gone, mut ended) = (Vec::new(), Vec::new());
@@ -90,20 +98,20 @@ fn end_missing(shared: &Shared, known: &mut [Split], there: &[bool], listed: &[L
         let identity = stored(split);
         // This process may have seen more of it than the checkpoint.
         let seen = identity.and_then(|identity| left.get(&identity.key())).map(|left| left.known);
-        let mark = split.mark.as_deref().and_then(Mark::from_text).map(|mark| mark.known);
+        let mark = split.mark.as_deref().and_then(Mark::from_text);
         let unread = split.position == 0 && identity.is_some_and(|identity| identity.was_empty());
-        let noted = if mark.is_none() && unread { Some(0) } else { mark };
+        let noted = if mark.is_none() && unread { Some(0) } else { mark.map(|mark| mark.known) };
         let size = noted.max(seen);
-        if size.is_none_or(|size| size > split.position)
-            && let Some(now) = identity.and_then(|identity| shared.renamed(&path, identity.key()))
+        // It may have grown since it was last looked at, and who writes to it may not know yet that it was renamed: its reader will see. One whose
+        // name matches was left out of the list: it cannot be read now.
+        let pattern = &shared.config.pattern;
+        let now = identity.and_then(|identity| folders.renamed(pattern, &path, identity.key()));
+        let now = now.filter(|now| !matches(pattern, now) || size.is_none_or(|size| size > split.position));
+        if let Some((now, identity)) = now.zip(identity)
+            && is_file(&now, identity, mark, split.position)
             && let Some(name) = shared.name(&now).to_str()
         {
-            shared.warn(&format!(
-                "the file `{}` was renamed to `{}`, which the pattern does not match; what was not read of it is read, then its split ends",
-                split.name.escape_debug(),
-                name.escape_debug()
-            ));
-            name.clone_into(&mut split.name);
+            rename(shared, split, name);
             continue;
         }
         gone.push((split.name.clone(), split.position, size));
@@ -119,10 +127,29 @@ fn end_missing(shared: &Shared, known: &mut [Split], there: &[bool], listed: &[L
         known.iter().filter_map(stored).map(|identity| identity.key()).chain(listed.iter().map(|file| key(&file.metadata))).collect();
     gone.extend(left.extract_if(|key, _| !found.contains(key)).map(|(_, left)| (left.name, 0, Some(left.known))));
     drop(left);
-    let gone: Vec<Gone<'_>> = gone.iter().map(|(name, position, known)| Gone { name, position: *position, known: *known }).collect();
+    let gone: Vec<Gone<'_>> =
+        gone.iter().map(|(name, position, known)| Gone { name, position: *position, known: *known, certain: false }).collect();
     shared.end_gone(&gone)?;
     shared.left().extend(ended);
     Ok(())
+}
+
+/// Gives a split the name under which its rest is read.
+fn rename(shared: &Shared, split: &mut Split, name: &str) {
+    if split.name != name {
+        shared.warn(&format!(
+            "the file `{}` was renamed to `{}`, which the pattern does not match; what was not read of it is read, then its split ends",
+            split.name.escape_debug(),
+            name.escape_debug()
+        ));
+        name.clone_into(&mut split.name);
+    }
+}
+
+/// Whether a renamed file of a split's inode is the split's file, and no other that was given the inode.
+fn is_file(path: &Path, identity: Identity, mark: Option<Mark>, position: u64) -> bool {
+    let has_content = || discover::open(path).is_ok_and(|file| mark.unwrap_or_default().is_in(&file, position).unwrap_or(false));
+    !identity.is_ambiguous() || has_content()
 }
 
 /// Adds the files that match now and are not known. A known file that was renamed keeps its split, under its new name. One whose split had
@@ -131,26 +158,76 @@ fn end_missing(shared: &Shared, known: &mut [Split], there: &[bool], listed: &[L
 /// # Errors
 /// The files cannot be listed, or there are none and none will come.
 pub(super) fn discover(shared: &Shared, known: &mut Vec<Split>) -> Result<()> {
+    // ORDER: before the files are listed, since a reader may move on at any time.
+    shared.readers.identify(known);
     let listed = shared.files()?;
     if listed.is_empty() && known.is_empty() && !shared.config.follow {
         return Err(discover::nothing(&shared.config.pattern));
     }
     let index = Index::of(shared, known);
-    for file in listed {
+    let mut there = vec![false; known.len()];
+    let mut others = Vec::new();
+    for file in &listed {
         let name = relative(shared, &file.path);
-        if let Some(at) = index.same(known, &file, name)? {
-            if let Some(split) = known.get_mut(at) {
-                name.clone_into(&mut split.name);
+        let Some(at) = index.same(known, file, name)? else {
+            others.push((file, name));
+            continue;
+        };
+        if let (Some(split), Some(there)) = (known.get_mut(at), there.get_mut(at)) {
+            name.clone_into(&mut split.name);
+            *there = true;
+        }
+        if let Some((split, left)) = known.get(at).zip(came_back(shared, key(&file.metadata))) {
+            let back = Split { position: left.position, mark: left.mark, finished: false, invalid: 0, ..split.clone() };
+            known.push(Split { id: Split::new(known, "").id, ..back });
+        }
+    }
+    for (file, name) in others {
+        let Some(found) = look(shared, file)? else { continue };
+        let before = index.by_name.get(name).filter(|at| there.get(**at) == Some(&false)).and_then(|at| known.get(*at));
+        match succession(shared, before, &found)? {
+            Succession::Undecided => {}
+            Succession::New => known.push(found.split(known, name)),
+            Succession::Copy(left) => {
+                shared.warn_of_copy(name, left.position);
+                known.push(Split { position: left.position, mark: left.mark, ..found.split(known, name) });
             }
-            if let Some((split, left)) = known.get(at).zip(came_back(shared, key(&file.metadata))) {
-                let back = Split { position: left.position, mark: left.mark, finished: false, ..split.clone() };
-                known.push(Split { id: Split::new(known, "").id, ..back });
-            }
-        } else if let Some(found) = look(shared, &file)? {
-            known.push(found.split(known, name));
         }
     }
     Ok(())
+}
+
+/// What a file is to the one that had its name before.
+enum Succession {
+    /// Another file.
+    New,
+    /// A copy of it, which had ended so.
+    Copy(Left),
+    /// The reader of the old file has not come to its end yet, and will say; or it reads on in this one.
+    Undecided,
+}
+
+fn succession(shared: &Shared, before: Option<&Split>, found: &Found) -> Result<Succession> {
+    let now = found.identity.key();
+    if shared.readers.take_other(now) {
+        return Ok(Succession::New);
+    }
+    // ORDER: first whether either is read, in one look, then how the old one was left: a reader moves on in one step, and leaves word before
+    // it ends.
+    let Some(old) = before.filter(|_| shared.config.follow).and_then(stored) else {
+        return Ok(if shared.readers.are_reading(&[now]) { Succession::Undecided } else { Succession::New });
+    };
+    if shared.readers.are_reading(&[now, old.key()]) {
+        return Ok(Succession::Undecided);
+    }
+    let left = shared.left().get(&old.key()).filter(|left| left.ended).cloned();
+    match left {
+        Some(left) if found.is_copy_of(&left)? => {
+            shared.left().remove(&old.key());
+            Ok(Succession::Copy(left))
+        }
+        _ => Ok(Succession::New),
+    }
 }
 
 /// How a file was left whose split had ended because it was gone.
@@ -163,100 +240,4 @@ fn came_back(shared: &Shared, key: Key) -> Option<Left> {
     let name = found.name.escape_debug();
     shared.warn(&format!("the file `{name}`, which was gone, is there again: it is read from byte {} on", found.position));
     Some(found)
-}
-
-/// Looks into a file that is not known. `None`: it cannot be read now, which is said.
-fn look(shared: &Shared, file: &Listed) -> Result<Option<Found>> {
-    match Found::of(file) {
-        Err(error) if shared.config.follow => {
-            shared.warn(&error.chain());
-            Ok(None)
-        }
-        found => found.map(Some),
-    }
-}
-
-fn stored(split: &Split) -> Option<Identity> {
-    split.identity.as_deref().and_then(Identity::from_text)
-}
-
-/// The name of a file's split: relative to the folder of the spec if it is below it, so that the folder may be moved.
-fn relative<'a>(shared: &Shared, path: &'a str) -> &'a str {
-    shared.name(Path::new(path)).to_str().unwrap_or(path)
-}
-
-/// A file that was listed, looked into.
-struct Found {
-    file: fs::File,
-    identity: Identity,
-}
-
-impl Found {
-    fn of(listed: &Listed) -> Result<Self> {
-        let path = Path::new(&listed.path);
-        let file = discover::open(path)?;
-        // What was listed may have been replaced since.
-        let identity = file.metadata().and_then(|metadata| Identity::of(&file, &metadata)).map_err(|error| unreadable(path, &error))?;
-        Ok(Self { file, identity })
-    }
-
-    /// Whether the file, under the split's name, may stand for the one that the split began with: nothing was read yet, or it is a copy, or
-    /// it is not known which file that was. Followed files are rotated, and the next one of a name may begin like the one before it: then
-    /// only a long beginning tells a copy.
-    fn is_of(&self, split: &Split, follow: bool) -> Result<bool> {
-        let Some(stored) = stored(split) else { return Ok(true) };
-        let mark = split.mark.as_deref().and_then(Mark::from_text);
-        if split.position == 0 && !split.finished && (!follow || mark.is_none_or(|mark| mark.known == 0)) {
-            return Ok(true);
-        }
-        if follow && !(stored.has_whole_head() && mark.is_some() && split.position >= stored.head().length()) {
-            return Ok(false);
-        }
-        let is_copy = || Ok(stored.has_same_head(&self.file)? && mark.map_or(Ok(true), |mark| mark.is_in(&self.file, split.position))?);
-        is_copy().map_err(|error| unreadable(Path::new(&split.name), &error))
-    }
-
-    fn split(&self, known: &[Split], name: &str) -> Split {
-        Split { identity: Some(self.identity.to_text()), ..Split::new(known, name) }
-    }
-}
-
-/// The known splits by what they are found by. Of several of one name, or of one file, the last counts.
-struct Index {
-    by_name: HashMap<String, usize>,
-    by_key: HashMap<Key, Vec<usize>>,
-}
-
-impl Index {
-    /// Of splits whose names become relative first: they may have been stored before the folder of the spec was known.
-    fn of(shared: &Shared, known: &mut [Split]) -> Self {
-        let mut index = Self { by_name: HashMap::with_capacity(known.len()), by_key: HashMap::with_capacity(known.len()) };
-        for (at, split) in known.iter_mut().enumerate() {
-            if let name = relative(shared, &split.name)
-                && name.len() < split.name.len()
-            {
-                split.name = name.to_owned();
-            }
-            index.by_name.insert(split.name.clone(), at);
-            if let Some(identity) = stored(split) {
-                index.by_key.entry(identity.key()).or_default().push(at);
-            }
-        }
-        index
-    }
-
-    /// The split of a file. It is opened only if its metadata do not tell.
-    fn same(&self, known: &[Split], file: &Listed, name: &str) -> Result<Option<usize>> {
-        for &at in self.by_key.get(&key(&file.metadata)).map_or(&[][..], Vec::as_slice).iter().rev() {
-            let Some((split, stored)) = known.get(at).and_then(|split| Some((split, stored(split)?))) else { continue };
-            if stored.is_entry(&file.metadata, split.name == name) {
-                return Ok(Some(at));
-            }
-            let path = Path::new(&file.path);
-            if stored.is_same(&file.metadata, &discover::open(path)?).map_err(|error| unreadable(path, &error))? {
-                return Ok(Some(at));
-            }
-        }
-        Ok(None)
-    }
 }

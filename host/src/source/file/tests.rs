@@ -12,6 +12,7 @@ use super::shared::Shared;
 use super::{FileFormat, FileSource, FileSourceConfig, LineDecode, OnGone, OnReplaced, Place, RowDecode};
 use crate::codec::Row;
 
+mod copies;
 mod gone;
 mod overwritten;
 mod splits;

@@ -1,5 +1,6 @@
 //! A window over a file that only moves forward.
 
+mod copy;
 mod end;
 mod open;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tidemill_core::{Error, Result};
 
 use super::handles::Handle;
-use super::identity::Key;
+use super::identity::{Identity, Key};
 use super::mark::{EDGE, Mark, Print, read_exact};
 use super::notices::shown;
 use super::shared::{Left, Shared};
@@ -26,6 +27,10 @@ pub(super) struct Window {
     shared: Arc<Shared>,
     key: Option<Key>,
     path: PathBuf,
+    /// The name under which a copy of the file may appear: the path, unless that is stray.
+    home: PathBuf,
+    /// The copy of the split's file in which it is read on.
+    copy: Option<Identity>,
     /// Device and inode: which file it is, for as long as this process lives.
     entry: (u64, u64),
     /// None while there are many files and this one rests; it is opened again when it is read.
@@ -88,6 +93,11 @@ impl Window {
     /// The file's path.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file's identity, if it is a copy that has taken the place of the split's file.
+    pub(super) fn identity(&self) -> Option<String> {
+        self.copy.map(Identity::to_text)
     }
 
     /// Whether the file may still grow, so that its end is not the end of the split.
@@ -257,12 +267,16 @@ impl Window {
     /// Whether the file still has what is in `buffer[..upto]`, as far as its edges tell.
     fn is_unchanged(&self, upto: usize) -> Result<bool> {
         let Some(Handle { file, .. }) = &self.handle else { return Ok(true) };
-        let failed = |error: std::io::Error| failed("read", &self.path, &error);
+        self.is_in(file, upto).map_err(|error| failed("read", &self.path, &error))
+    }
+
+    /// Whether a file has what is in `buffer[..upto]`, as far as its edges tell.
+    fn is_in(&self, file: &File, upto: usize) -> std::io::Result<bool> {
         let begin = self.position - self.start as u64;
-        if !self.head.is_at(0, file).map_err(failed)? || !self.is_at(begin, upto.saturating_sub(EDGE)..upto, file).map_err(failed)? {
+        if !self.head.is_at(0, file)? || !self.is_at(begin, upto.saturating_sub(EDGE)..upto, file)? {
             return Ok(false);
         }
-        Ok(begin > 0 || self.is_at(0, 0..upto.min(EDGE), file).map_err(failed)?)
+        Ok(begin > 0 || self.is_at(0, 0..upto.min(EDGE), file)?)
     }
 
     /// Whether the file has a part of the buffer, whose first byte is at `begin`.
@@ -290,6 +304,8 @@ impl Drop for Window {
         let mark = self.ended.then(|| self.mark(None).to_text());
         let known = self.known.max(self.read_to());
         self.shared.left().insert(key, Left { name, position: self.position, known, mark, ended: self.ended });
+        // ORDER: after the word is left, which discovery looks for when nobody reads the file.
+        self.shared.readers.end(key);
     }
 }
 

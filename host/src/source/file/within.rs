@@ -7,7 +7,7 @@ use tidemill_core::source::Split;
 use tidemill_core::{Error, Result};
 
 use super::FileSourceConfig;
-use super::discover::literal_base;
+use super::discover::folder;
 use super::feeds::looks_into;
 
 /// Checks that the name under which a split's file is about to be opened lies in a folder that the pattern looks into.
@@ -21,7 +21,8 @@ pub(super) fn check(config: &FileSourceConfig, split: &Split) -> Result<()> {
         return Ok(());
     }
     let pattern = pattern.to_string_lossy();
-    let base = literal_base(&pattern);
+    // The base of a pattern for one file is that file.
+    let base = folder(&pattern);
     let stays_below = path.strip_prefix(&base).is_ok_and(|rest| rest.components().all(|part| matches!(part, Component::Normal(_))));
     let options = MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
     // A file that was rotated to another name in its folder is known by what is in it.
@@ -58,6 +59,9 @@ mod tests {
             ("/job/data/a[1].jsonl", "data/a[1].jsonl", true),
             ("/job/data/a.jsonl", "data/a.jsonl", true),
             ("/job/data/*.jsonl", "data/a.jsonl.1", true),
+            ("/job/data/a.jsonl", "data/a.jsonl.1", true),
+            ("/job/data/a.jsonl", "data/x/a.jsonl", false),
+            ("/job/data/a.jsonl", "a.jsonl", false),
             ("/job/data/*.jsonl", "/etc/passwd", false),
             ("/job/data/*", "../../etc/passwd", false),
             ("/job/data/*", "data/../../etc/passwd", false),

@@ -10,6 +10,7 @@ use super::super::{Clocks, Report, Step, TaskPart, Worker, WorkerSnapshot};
 use super::rig::{Options, World, restart, step};
 use crate::Timestamp;
 use crate::exchange::{Barrier, Purpose};
+use crate::source::Split;
 
 /// Steps until nothing more happens.
 fn settle(worker: &mut Worker) {
@@ -55,6 +56,33 @@ fn a_restore_finishes_the_timer_pass_that_a_checkpoint_interrupted() {
         settle(&mut after.start(options, Some(restart(snapshot)))[0]);
         let rest = ["e 5 2000 @0".to_owned(), "t 7 1000 @1999".to_owned()];
         assert_eq!(after.written(), [&expected[before.len()..], &rest].concat(), "{} timers fired before", before.len());
+    }
+}
+
+#[test]
+fn of_the_splits_that_have_ended_the_newest_are_remembered() {
+    let checkpoint = |worker: &mut Worker| {
+        worker.trigger(Barrier { checkpoint: 1, ..Barrier::default() }).unwrap();
+        loop {
+            step(worker, 0);
+            if let Some(snapshot) = snapshot(worker) {
+                break snapshot;
+            }
+        }
+    };
+    for bounded in [false, true] {
+        let world = World::of([(1, 1)]);
+        let options = Options { bounded, ..Options::default() };
+        let mut from = restart(checkpoint(&mut world.start(Options::default(), None)[0]));
+        let split = |id, finished| Split { id, finished, invalid: 1, ..Split::new(&[], id.to_string()) };
+        // The first is still read; so is the last, or it has ended long ago.
+        from.splits = (0..10_011).map(|id| split(id, (1..10_006).contains(&id) || id == 10_010)).collect();
+        let mut worker = world.start(options, Some(from)).remove(0);
+        let (_, splits) = checkpoint(&mut worker).splits.remove(0);
+        assert_eq!(splits.iter().fold(0, |sum, split| sum + split.invalid), 10_011, "max_invalid still counts them");
+        let ids: Vec<_> = splits.iter().map(|split| split.id).collect();
+        let expected: Vec<u32> = if bounded { (0..10_011).collect() } else { (0..1).chain(7..10_011).collect() };
+        assert_eq!(ids, expected);
     }
 }
 

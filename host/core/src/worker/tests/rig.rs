@@ -132,7 +132,7 @@ fn record(name: &str, fields: &[(&str, Type)]) -> TypeTable {
 
 /// What workers restart from.
 pub(super) struct Restart {
-    splits: Vec<Split>,
+    pub(super) splits: Vec<Split>,
     operator: RestoredOperator,
 }
 

@@ -137,8 +137,8 @@ fn a_replaced_file_is_gone_and_a_copy_takes_its_place() {
 }
 
 #[test]
-fn a_copy_takes_the_place_of_a_followed_file_only_if_it_begins_with_the_same_kilobyte() {
-    for (lines, is_copy) in [(10, false), (500, true)] {
+fn a_copy_takes_the_place_of_a_followed_file_that_is_there_no_more_or_had_a_kilobyte() {
+    for (lines, is_kept, is_copy) in [(10, false, true), (10, true, false), (500, false, true), (500, true, true)] {
         let mut folder = Folder::new(true);
         let text: String = (0..lines).map(|line| format!("{line}\n")).collect();
         folder.write("a.log", &text);
@@ -147,6 +147,9 @@ fn a_copy_takes_the_place_of_a_followed_file_only_if_it_begins_with_the_same_kil
         assert_eq!(poll(&mut reader).0.len(), lines);
         folder.known[0] = Split { position: reader.position(), mark: reader.mark(), ..folder.known[0].clone() };
         folder.write("copy", &format!("{text}more\n"));
+        if is_kept {
+            folder.rename("a.log", "old");
+        }
         folder.rename("copy", "a.log");
         folder.restart();
         let found = folder.start().unwrap();

@@ -34,13 +34,27 @@ impl Window {
         if size > read && !settled {
             return Ok(None);
         }
-        if self.follow && self.has_lost_its_name()? && self.is_given_up() {
+        if !self.follow || !self.has_lost_its_name()? {
+            return Ok(Some(Filled::Nothing));
+        }
+        let copy = self.find_copy()?;
+        if self.is_given_up() {
             if size > read {
                 self.drained = false;
                 return Ok(None);
             }
+            if let Some(copy) = copy
+                && let Some(more) = self.read_on_in(copy)
+            {
+                return Ok(if more { None } else { Some(Filled::Nothing) });
+            }
             // Nobody can find it any more, and nobody has written to it for a while: its end is the end of the split.
-            self.shared.end_gone(&[Gone { name: &self.shared.name(&self.path).to_string_lossy(), position: read, known: Some(read) }])?;
+            self.shared.end_gone(&[Gone {
+                name: &self.shared.name(&self.path).to_string_lossy(),
+                position: read,
+                known: Some(read),
+                certain: true,
+            }])?;
             (self.follow, self.ended) = (false, true);
         }
         Ok(Some(Filled::Nothing))
@@ -62,18 +76,29 @@ impl Window {
         }
     }
 
-    /// The file was closed, and no path that matches leads to it any more.
+    /// The file was closed, and no path that matches leads to it any more. `None`: a copy is open in its place.
     ///
     /// # Errors
     /// It was not read to its end, and the source does not give such rests up.
-    pub(super) fn without_file(&mut self) -> Result<Filled> {
+    pub(super) fn without_file(&mut self) -> Result<Option<Filled>> {
         self.lost.get_or_insert_with(since_start);
+        let copy = self.find_copy()?;
         if !self.follow || self.is_given_up() {
+            if let Some(copy) = copy
+                && self.read_on_in(copy).is_some()
+            {
+                return Ok(None);
+            }
             let name = self.shared.name(&self.path).to_string_lossy().into_owned();
-            self.shared.end_gone(&[Gone { name: &name, position: self.position, known: Some(self.known.max(self.position)) }])?;
+            self.shared.end_gone(&[Gone {
+                name: &name,
+                position: self.position,
+                known: Some(self.known.max(self.position)),
+                certain: false,
+            }])?;
             (self.follow, self.over, self.ended) = (false, true, true);
         }
-        Ok(Filled::Nothing)
+        Ok(Some(Filled::Nothing))
     }
 
     /// Whether no path that matches leads to the file, which is open. Notes since when, and takes the file's new path.
@@ -95,7 +120,7 @@ impl Window {
         if (self.lost.is_none() || self.is_given_up())
             && let Some(path) = self.new_path()?
         {
-            (self.path, self.lost) = (path, None);
+            (self.home, self.path, self.lost) = (path.clone(), path, None);
             return Ok(false);
         }
         self.lost.get_or_insert_with(since_start);

@@ -31,7 +31,9 @@ impl Window {
         let mut window = Self {
             shared: Arc::clone(shared),
             key: identity.map(|identity| identity.key()),
+            home: path.clone(),
             path,
+            copy: None,
             entry: (0, 0),
             handle: None,
             follow: shared.config.follow,
@@ -49,10 +51,13 @@ impl Window {
             over: false,
             ended: false,
         };
+        if let Some(key) = window.key {
+            shared.readers.begin(key);
+        }
         match find(shared, &window.path, identity)? {
             Some((path, handle, metadata)) => {
                 window.stray = !matches(&shared.config.pattern, &path);
-                window.path = path;
+                (window.home, window.path) = (path.clone(), path);
                 window.entry = (metadata.dev(), metadata.ino());
                 window.stamp = Stamp::of(&metadata);
                 window.known = metadata.len();
@@ -105,7 +110,7 @@ impl Window {
         if empty && self.follow {
             self.shared.warn(&format!("the file `{}` was gone before anything was read of it", split.name.escape_debug()));
         } else {
-            self.shared.end_gone(&[Gone { name: &split.name, position: split.position, known }])?;
+            self.shared.end_gone(&[Gone { name: &split.name, position: split.position, known, certain: false }])?;
         }
         (self.follow, self.over, self.ended) = (false, true, !new);
         Ok(())
@@ -127,7 +132,10 @@ impl Window {
             opened = open(&path)?;
             self.stray = opened.is_some();
         }
-        let Some((path, handle, metadata)) = opened else { return self.without_file().map(Some) };
+        let Some((path, handle, metadata)) = opened else { return self.without_file() };
+        if !self.stray {
+            self.home.clone_from(&path);
+        }
         (self.path, self.handle) = (path, Some(handle));
         (self.stamp, self.known) = (Stamp::of(&metadata), metadata.len());
         let read = self.read_to();
