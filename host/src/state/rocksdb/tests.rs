@@ -84,7 +84,8 @@ fn loads_rows_in_tables() {
 fn a_folder_is_emptied_and_left_empty() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("state");
-    std::fs::create_dir_all(dir.join("left over")).unwrap();
+    std::fs::create_dir_all(dir.join("7-3.loading")).unwrap();
+    std::fs::write(dir.join("7-3.loading/Keys-0.sst"), "left over").unwrap();
     let backend = RocksBackend::in_folder(&dir, 64 << 20).unwrap();
     let count = || std::fs::read_dir(&dir).unwrap().count();
     assert_eq!(count(), 0, "the folder is emptied");
