@@ -79,6 +79,7 @@ impl GuestComponent {
             Error::new(kind, format!("component {name} {why}"))
         };
         let digest = hex(&Sha256::digest(bytes));
+        let engine = &engine.for_code(code_size(bytes))?;
         let component = compiled(engine, (name, bytes), &digest, cache).map_err(refused)?;
         let pre = linked(engine, &component, bytes).map_err(refused)?;
         let answer = instance::describe(&pre).map_err(|failure| match failure {
@@ -108,6 +109,16 @@ fn compiled(engine: &GuestEngine, (name, bytes): (&str, &[u8]), digest: &str, ca
         cache.put(engine, digest, &component);
     }
     Ok(component)
+}
+
+/// The bytes of code in an upload, up to the first place where it is not WebAssembly.
+pub(super) fn code_size(bytes: &[u8]) -> usize {
+    let payloads = wasmparser::Parser::new(0).parse_all(bytes).map_while(Result::ok);
+    let code = payloads.filter_map(|payload| match payload {
+        wasmparser::Payload::CodeSectionStart { range, .. } => Some(range.len()),
+        _ => None,
+    });
+    code.fold(0, usize::saturating_add)
 }
 
 /// The upload as a component. It is validated first, because the encoder panics on what is not valid.
