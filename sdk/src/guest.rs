@@ -5,8 +5,8 @@
 use tidemill_wit::columns::{self, BlobsBuf};
 use tidemill_wit::descriptor;
 
+pub use self::bindings::exports::tidemill::process::detector::{Context, Descriptor, Elements, Failure, Guest, Timers};
 use self::bindings::tidemill::process::{broadcast_state, collector, keyed_state, reference_tables, telemetry, types};
-pub use self::bindings::{Context, Descriptor, Elements, Failure, Guest, Timers};
 use crate::columns as batch;
 use crate::effects;
 use crate::failure::BatchFailure;

@@ -1,4 +1,5 @@
-//! A savepoint that an earlier version made is restored by this one, at any parallelism, and answers as it must.
+//! A savepoint that an earlier version made is restored by this one, at any parallelism, and answers as it must. A component that was built for
+//! an earlier version runs.
 #![expect(clippy::unwrap_used, reason = "a test cannot go on")]
 
 use std::fs;
@@ -90,4 +91,66 @@ fn damaged_savepoints_are_refused_by_name() {
             );
         }
     }
+}
+
+/// The component from before the contract had the interface `detector`.
+fn with_root_exports() -> PathBuf {
+    root().join("tests/golden/root-exports-1/quiet.wasm")
+}
+
+fn has_the_interface(component: &Path) -> bool {
+    let (bytes, name) = (fs::read(component).unwrap(), b"tidemill:process/detector");
+    bytes.windows(name.len()).any(|window| window == name)
+}
+
+#[test]
+fn a_component_with_exports_outside_the_interface_is_tested_and_inspected_like_any_other() {
+    let (old, new) = (with_root_exports(), component("quiet"));
+    assert!(!has_the_interface(&old) && has_the_interface(&new));
+    let place = Workplace::new();
+    let guests = new.parent().unwrap().display().to_string();
+    let case = old.with_file_name("quiet.case.yaml").display().to_string();
+    place.run(&["test", &case, "--components", &guests]).expect(0, &["1 passed, 0 failed"]);
+    let inspected = |path: &Path| {
+        let shown = place.run(&["component", "inspect", &path.display().to_string()]).expect(0, &["seen: value"]).stdout.clone();
+        shown.lines().filter(|line| !line.starts_with("file ") && !line.starts_with("digest ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(inspected(&old), inspected(&new));
+}
+
+/// The savepoint of one is taken over by the other in the middle of its timers.
+#[test]
+fn a_job_of_a_component_with_exports_outside_the_interface_continues_with_one_of_today() {
+    let place = Workplace::new();
+    let spec = |component: &Path, follow: bool| {
+        format!(
+            "name: quiet\ncheckpoints: {{ interval: 50ms }}\n\
+             sources:\n  - uid: in\n    file: {{ path: \"in/*.jsonl\", format: json, follow: {follow} }}\n    timestamp: at\n    \
+             watermark: {{ bounded_out_of_orderness: 1s }}\n\
+             operators:\n  - uid: quiet\n    input: in\n    key_by: [device]\n    component: {}\n    parameters: {{ after: 10s }}\n\
+             sinks:\n  - {{ uid: out, input: quiet, file: {{ path: out, format: json }} }}\n",
+            component.display()
+        )
+    };
+    let said = || {
+        let row = |row: Value| format!("{} {} {}", row["device"].as_str().unwrap(), row["at"], row["readings"]);
+        let mut rows: Vec<_> = place.visible("out").into_iter().map(row).collect();
+        rows.sort();
+        rows
+    };
+    let reading = |device: &str, at: u32| format!("{{\"device\": \"{device}\", \"at\": {at}}}\n");
+    place.write("in/a.jsonl", [reading("a", 1000), reading("b", 2000), reading("c", 30_000)].concat());
+    place.write("job.yaml", spec(&with_root_exports(), true));
+    let child = place.start(&["run", "job.yaml"]);
+    place.wait_until("four timers have fired", || said().len() == 4);
+    place.run(&["stop", "job.yaml", "--savepoint", "sp"]).expect(0, &["has stopped at checkpoint"]);
+    place.finish(child).expect(0, &["has stopped at checkpoint"]);
+    let before = ["a 11000 1", "a 21000 1", "b 12000 1", "b 22000 1"];
+    assert_eq!(said(), before);
+
+    place.write("job.yaml", spec(&component("quiet"), false));
+    place.run(&["run", "job.yaml", "--from", "sp"]).expect(0, &["took over", "finished"]);
+    let mut all = [&before[..], &["a 31000 1", "b 32000 1", "c 40000 1"]].concat();
+    all.sort_unstable();
+    assert_eq!(said(), all);
 }

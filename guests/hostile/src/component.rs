@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use tidemill_wit::columns::Blobs;
 use tidemill_wit::schema::{Type, TypeTable};
 
+use self::bindings::exports::tidemill::process::detector::{Context, Descriptor, Elements, Failure, Guest, Timers};
 use self::bindings::tidemill::process::{collector, types};
-use self::bindings::{Context, Descriptor, Elements, Failure, Guest, Timers};
 use crate::attack::{Answer, Parameters};
 use crate::tables;
 

@@ -13,19 +13,17 @@ use wasmtime::component::Component;
 use super::cache::ComponentCache;
 use super::describe;
 use super::engine::GuestEngine;
+use super::exports::{DetectorPre, Lack, Place};
 use super::foreign;
-use super::generated::KeyedProcessFunctionPre;
 use super::instance;
 use super::limits;
 use super::packages::check_packages;
-use super::store::Host;
 use crate::clock::monotonic;
 use crate::machine;
 
 /// The interfaces of the contract, without version: the linker compares those.
 const OFFERED: [&str; 6] = ["types", "collector", "keyed-state", "broadcast-state", "reference-tables", "telemetry"];
 const PACKAGE: &str = "tidemill:process/";
-const EXPORTS: [&str; 5] = ["describe", "open", "process-elements", "on-timers", "process-broadcast-elements"];
 const MACRO: &str = "export one with tidemill_sdk::export!(YourDetector)";
 const HINT: &str = "build it for wasm32-unknown-unknown with the Tidemill SDK";
 
@@ -35,7 +33,7 @@ pub struct GuestComponent {
     digest: String,
     size: usize,
     descriptor: Descriptor,
-    pre: KeyedProcessFunctionPre<Host>,
+    pre: DetectorPre,
 }
 
 impl fmt::Debug for GuestComponent {
@@ -69,7 +67,7 @@ impl GuestComponent {
         &self.descriptor
     }
 
-    pub(super) fn pre(&self) -> &KeyedProcessFunctionPre<Host> {
+    pub(super) fn pre(&self) -> &DetectorPre {
         &self.pre
     }
 
@@ -79,6 +77,7 @@ impl GuestComponent {
             Error::new(kind, format!("component {name} {why}"))
         };
         let digest = hex(&Sha256::digest(bytes));
+        let engine = &engine.for_code(code_size(bytes))?;
         let component = compiled(engine, (name, bytes), &digest, cache).map_err(refused)?;
         let pre = linked(engine, &component, bytes).map_err(refused)?;
         let answer = instance::describe(&pre).map_err(|failure| match failure {
@@ -108,6 +107,16 @@ fn compiled(engine: &GuestEngine, (name, bytes): (&str, &[u8]), digest: &str, ca
         cache.put(engine, digest, &component);
     }
     Ok(component)
+}
+
+/// The bytes of code in an upload, up to the first place where it is not WebAssembly.
+pub(super) fn code_size(bytes: &[u8]) -> usize {
+    let payloads = wasmparser::Parser::new(0).parse_all(bytes).map_while(Result::ok);
+    let code = payloads.filter_map(|payload| match payload {
+        wasmparser::Payload::CodeSectionStart { range, .. } => Some(range.len()),
+        _ => None,
+    });
+    code.fold(0, usize::saturating_add)
 }
 
 /// The upload as a component. It is validated first, because the encoder panics on what is not valid.
@@ -162,10 +171,10 @@ fn encode(module: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Checks imports and exports, and binds the imports to the host's.
-fn linked(engine: &GuestEngine, component: &Component, bytes: &[u8]) -> Result<KeyedProcessFunctionPre<Host>, String> {
+fn linked(engine: &GuestEngine, component: &Component, bytes: &[u8]) -> Result<DetectorPre, String> {
     imports_offered(engine.engine(), component, bytes)?;
-    exports_there(engine.engine(), component)?;
-    let linked = engine.linker().instantiate_pre(component).and_then(KeyedProcessFunctionPre::new);
+    let place = Place::of(component).map_err(lacking)?;
+    let linked = engine.linker().instantiate_pre(component).and_then(|pre| DetectorPre::new(pre, place));
     linked.map_err(|error| format!("does not fit the contract tidemill:process: {}", chain(&error)))
 }
 
@@ -180,16 +189,16 @@ fn imports_offered(engine: &Engine, component: &Component, bytes: &[u8]) -> Resu
     Ok(())
 }
 
-fn exports_there(engine: &Engine, component: &Component) -> Result<(), String> {
-    let ty = component.component_type();
-    let missing: Vec<_> = EXPORTS.into_iter().filter(|name| ty.get_export(engine, name).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
+fn lacking(lack: Lack) -> String {
+    match lack {
+        Lack::All => format!("exports no detector: {MACRO}, in src/lib.rs of a crate whose type is cdylib, and {HINT}"),
+        Lack::Version(name) => {
+            format!("exports {name}, a version of the contract that this Tidemill does not know: {HINT} of this version")
+        }
+        Lack::Some(names) => {
+            format!("does not export {}, so it lacks the interface tidemill:process/detector: {MACRO}, and {HINT}", names.join(", "))
+        }
     }
-    if missing.len() == EXPORTS.len() {
-        return Err(format!("exports no detector: {MACRO}, in src/lib.rs of a crate whose type is cdylib, and {HINT}"));
-    }
-    Err(format!("does not export {}, so it lacks the world tidemill:process/keyed-process-function: {HINT}", missing.join(", ")))
 }
 
 /// An error of the engine with its causes, in one line.

@@ -11,9 +11,9 @@ use tidemill_wit::descriptor::{Descriptor, StateKind};
 use wasmtime::Store;
 
 use super::component::GuestComponent;
+use super::exports::{DetectorExports, DetectorPre};
 use super::failure;
 use super::generated::tidemill::process::types;
-use super::generated::{KeyedProcessFunction, KeyedProcessFunctionPre};
 use super::limits::{Limits, ticks};
 use super::store::{Emit, Host};
 use super::telemetry::{MESSAGE_BYTES, Telemetry, printable};
@@ -62,35 +62,35 @@ impl DetectorFactory for GuestFactory {
         let telemetry = Telemetry::new(Arc::clone(&self.voice));
         let mut instance = Instance::new(self.component.pre(), self.limits, telemetry, Arc::clone(&self.kinds))?;
         instance
-            .call(None, |process, store| process.call_open(store, parameters))?
+            .call(None, |exports, store| exports.open(store, parameters))?
             .map_err(|why| Failure::Fatal(printable(&why, MESSAGE_BYTES)))?;
         Ok(Box::new(instance))
     }
 }
 
 /// What a fresh instance says about the component, under the default limits.
-pub(super) fn describe(pre: &KeyedProcessFunctionPre<Host>) -> Result<types::Descriptor, Failure> {
+pub(super) fn describe(pre: &DetectorPre) -> Result<types::Descriptor, Failure> {
     let limits = Limits::default();
     let telemetry = Telemetry::new(Arc::new(Voice::new("describe", false)));
-    Instance::new(pre, limits, telemetry, Arc::from([]))?.call(None, |process, store| process.call_describe(store))
+    Instance::new(pre, limits, telemetry, Arc::from([]))?.call(None, |exports, store| exports.describe(store))
 }
 
 /// An instance of a guest in a store of its own.
 struct Instance {
     store: Store<Host>,
-    process: KeyedProcessFunction,
+    exports: DetectorExports,
     limits: Limits,
     dead: bool,
 }
 
 impl Instance {
-    fn new(pre: &KeyedProcessFunctionPre<Host>, limits: Limits, telemetry: Telemetry, kinds: Arc<[StateKind]>) -> Result<Self, Failure> {
+    fn new(pre: &DetectorPre, limits: Limits, telemetry: Telemetry, kinds: Arc<[StateKind]>) -> Result<Self, Failure> {
         let mut store = Store::new(pre.engine(), Host::new(&limits, telemetry, kinds));
         store.limiter(|host| host.limiter());
         store.set_hostcall_fuel(store.data().output_limit());
         store.set_epoch_deadline(limits.ticks());
         match pre.instantiate(&mut store) {
-            Ok(process) => Ok(Self { store, process, limits, dead: false }),
+            Ok(exports) => Ok(Self { store, exports, limits, dead: false }),
             Err(error) => Err(failure::of(&error, store.data_mut(), &limits)),
         }
     }
@@ -99,7 +99,7 @@ impl Instance {
     fn call<T>(
         &mut self,
         patience: Option<Duration>,
-        export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<T>,
+        export: impl FnOnce(&DetectorExports, &mut Store<Host>) -> wasmtime::Result<T>,
     ) -> Result<T, Failure> {
         if self.dead {
             return Err(Failure::Trap("the instance is of no more use after a trap".to_owned()));
@@ -108,7 +108,7 @@ impl Instance {
         // A call that is cut short is none that has run into its deadline.
         let patience = patience.map(|patience| patience.min(self.limits.deadline / 2));
         self.store.set_epoch_deadline(patience.map_or_else(|| self.limits.ticks(), ticks));
-        let answer = export(&self.process, &mut self.store);
+        let answer = export(&self.exports, &mut self.store);
         let host = self.store.data_mut();
         if answer.is_ok() {
             host.telemetry().end();
@@ -128,7 +128,7 @@ impl Instance {
         rows: usize,
         reads: &mut Reads,
         effects: &mut Effects,
-        export: impl FnOnce(&KeyedProcessFunction, &mut Store<Host>) -> wasmtime::Result<Result<u32, types::Failure>>,
+        export: impl FnOnce(&DetectorExports, &mut Store<Host>) -> wasmtime::Result<Result<u32, types::Failure>>,
     ) -> Result<u32, Failure> {
         effects.clear();
         let patience = reads.patience;
@@ -166,8 +166,8 @@ impl Detector for Instance {
         effects: &mut Effects,
     ) -> Result<u32, Failure> {
         let columns = Columns::of(context);
-        self.process(elements.timestamp.len(), reads, effects, |process, store| {
-            process.call_process_elements(store, columns.context(context), rows(elements))
+        self.process(elements.timestamp.len(), reads, effects, |exports, store| {
+            exports.process_elements(store, columns.context(context), rows(elements))
         })
     }
 
@@ -184,7 +184,7 @@ impl Detector for Instance {
             Domain::Processing => types::TimeDomain::Processing,
         };
         let rows = types::Timers { domain, slot: timers.slot, timestamp: timers.timestamp, horizon: timers.horizon.0 };
-        self.process(timers.timestamp.len(), reads, effects, |process, store| process.call_on_timers(store, columns.context(context), rows))
+        self.process(timers.timestamp.len(), reads, effects, |exports, store| exports.on_timers(store, columns.context(context), rows))
     }
 
     fn process_broadcast_elements(
@@ -195,8 +195,8 @@ impl Detector for Instance {
         effects: &mut Effects,
     ) -> Result<u32, Failure> {
         let columns = Columns::of(context);
-        self.process(elements.timestamp.len(), reads, effects, |process, store| {
-            process.call_process_broadcast_elements(store, columns.context(context), rows(elements))
+        self.process(elements.timestamp.len(), reads, effects, |exports, store| {
+            exports.process_broadcast_elements(store, columns.context(context), rows(elements))
         })
     }
 }

@@ -13,6 +13,7 @@ mod cache;
 mod component;
 mod describe;
 mod engine;
+mod exports;
 
 mod failure;
 mod foreign;

@@ -2,6 +2,7 @@
 
 mod calls;
 mod changed;
+mod contract;
 mod hostile;
 mod state;
 mod uploads;

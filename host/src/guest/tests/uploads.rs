@@ -5,10 +5,12 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use tidemill_core::Kind;
+use tidemill_core::detector::DetectorFactory;
 
-use super::super::{ComponentCache, GuestEngine};
-use super::engine;
+use super::super::component::code_size;
+use super::super::{ComponentCache, GuestEngine, GuestFactory};
 use super::wat::{ANSWER, Guest, embedded};
+use super::{Call, LIMITS, engine};
 
 #[track_caller]
 fn refused(bytes: &[u8], expected: &str) {
@@ -153,6 +155,27 @@ fn the_cache_gives_back_what_it_was_given_and_nothing_else() {
     // The entry of one upload under the name of another.
     fs::rename(&file, file.with_file_name(file.file_name().unwrap().to_str().unwrap().replace(first.digest(), other.digest()))).unwrap();
     assert!(cache.get(engine(), other.digest()).is_none());
+}
+
+/// Inlining would take minutes and gigabytes for a large component.
+#[test]
+fn a_component_with_much_code_runs_on_an_engine_without_inlining() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = ComponentCache::open(dir.path()).unwrap();
+    // What is behind `unreachable` costs nothing to compile.
+    let ballast = "(drop (v128.const i64x2 1 1))".repeat(230_000);
+    let large = Guest { items: format!("(func unreachable {ballast})"), ..Guest::default() }.build();
+    let encoded = wit_component::ComponentEncoder::default().module(&large).unwrap().encode().unwrap();
+    assert!(code_size(&large) > 4 << 20 && code_size(&encoded) == code_size(&large));
+    assert!(code_size(&Guest::default().build()) < 1000 && code_size(b"none") == 0);
+    let without = engine().for_code(code_size(&large)).unwrap();
+    for _ in 0..2 {
+        let component = engine().load("large", &large, Some(&cache)).unwrap();
+        assert!(cache.get(&without, component.digest()).is_some() && cache.get(engine(), component.digest()).is_none());
+        let mut detector = GuestFactory::new(component, LIMITS).unwrap().open(&[]).unwrap();
+        assert_eq!(Call::new().elements(&mut *detector), Ok(2));
+        only_file(dir.path());
+    }
 }
 
 /// The checksum of an entry can be computed by anybody.

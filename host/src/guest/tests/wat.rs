@@ -2,12 +2,29 @@
 //! the contract's type embedded.
 
 use tidemill_wit::schema::{Type, TypeTable};
-use wit_parser::Resolve;
+use wit_parser::{PackageId, Resolve};
 
 /// Where the descriptor is.
 pub(in crate::guest) const DESCRIPTOR: u32 = 1024;
 /// An address for answers; zeros before a guest writes there.
 pub(in crate::guest) const ANSWER: u32 = 20 << 10;
+/// What stands before the names of the exports of a core module, since they are in an interface.
+const IN_INTERFACE: &str = "tidemill:process/detector@0.1.0#";
+/// The world with the exports outside an interface, as components have it that were built before there was the interface.
+const ROOT: &str = "package tidemill:by-hand;
+    world root {
+        use tidemill:process/types@0.1.0.{context, elements, timers, failure, descriptor};
+        import tidemill:process/collector@0.1.0;
+        import tidemill:process/keyed-state@0.1.0;
+        import tidemill:process/broadcast-state@0.1.0;
+        import tidemill:process/reference-tables@0.1.0;
+        import tidemill:process/telemetry@0.1.0;
+        export describe: func() -> descriptor;
+        export open: func(parameters: list<u8>) -> result<_, string>;
+        export process-elements: func(context: context, elements: elements) -> result<u32, failure>;
+        export on-timers: func(context: context, timers: timers) -> result<u32, failure>;
+        export process-broadcast-elements: func(context: context, elements: elements) -> result<u32, failure>;
+    }";
 /// An address of zeros: effects without effects, an `ok` without content.
 pub(in crate::guest) const ZEROS: u32 = 32 << 10;
 
@@ -66,11 +83,18 @@ pub(in crate::guest) fn emit() -> String {
 impl Guest {
     /// The core module with the embedded component type, as cargo would make it.
     pub(in crate::guest) fn build(&self) -> Vec<u8> {
-        embedded(&self.text(), "keyed-process-function")
+        embedded(&self.text(IN_INTERFACE), "keyed-process-function")
     }
 
-    /// The core module in text form.
-    pub(in crate::guest) fn text(&self) -> String {
+    /// The same guest with its exports outside an interface.
+    pub(in crate::guest) fn build_with_root_exports(&self) -> Vec<u8> {
+        let mut resolve = contract().0;
+        let package = resolve.push_str("root.wit", ROOT).unwrap();
+        with_type(&self.text(""), &resolve, package, "root")
+    }
+
+    /// The core module in text form; `place` stands before the names of its exports.
+    fn text(&self, place: &str) -> String {
         let Self { items, memory, describe, open, elements, broadcast, states } = self;
         let data: String = descriptor(states).iter().map(|byte| format!("\\{byte:02x}")).collect();
         format!(
@@ -81,26 +105,36 @@ impl Guest {
                 (global.set $top (i32.and (i32.add (global.get $top) (i32.const 15)) (i32.const -16)))
                 (global.get $top)
                 (global.set $top (i32.add (global.get $top) (local.get $size))))
-            (func (export "describe") (result i32) {describe})
-            (func (export "open") (param $at i32) (param $len i32) (result i32) {open})
-            (func $process (export "process-elements") (param $args i32) (result i32)
+            (func (export "{place}describe") (result i32) {describe})
+            (func (export "{place}open") (param $at i32) (param $len i32) (result i32) {open})
+            (func $process (export "{place}process-elements") (param $args i32) (result i32)
                 (global.set $top (i32.const 65536)) {elements})
-            (func (export "process-broadcast-elements") (param $args i32) (result i32)
+            (func (export "{place}process-broadcast-elements") (param $args i32) (result i32)
                 (global.set $top (i32.const 65536)) {broadcast})
-            (func (export "on-timers") (param i64 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (param $times i32) (param i64)
+            (func (export "{place}on-timers") (param i64 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (param $times i32) (param i64)
                 (result i32) {}))"#,
             ok("(local.get $times)")
         )
     }
 }
 
-/// A module of WebAssembly text with the type of a world of the contract embedded.
-pub(in crate::guest) fn embedded(text: &str, world: &str) -> Vec<u8> {
-    let mut module = wat::parse_str(text).unwrap();
+/// The contract, as its text in `wit/` has it.
+pub(in crate::guest) fn contract() -> (Resolve, PackageId) {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../wit/wit")).unwrap();
+    (resolve, package)
+}
+
+/// A module of WebAssembly text with the type of a world of the contract embedded.
+pub(in crate::guest) fn embedded(text: &str, world: &str) -> Vec<u8> {
+    let (resolve, package) = contract();
+    with_type(text, &resolve, package, world)
+}
+
+fn with_type(text: &str, resolve: &Resolve, package: PackageId, world: &str) -> Vec<u8> {
+    let mut module = wat::parse_str(text).unwrap();
     let world = resolve.select_world(&[package], Some(world)).unwrap();
-    wit_component::embed_component_metadata(&mut module, &resolve, world, wit_component::StringEncoding::UTF8).unwrap();
+    wit_component::embed_component_metadata(&mut module, resolve, world, wit_component::StringEncoding::UTF8).unwrap();
     module
 }
 
