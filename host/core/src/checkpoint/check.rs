@@ -237,7 +237,7 @@ fn unique<T: Ord + Display>(what: &str, items: impl Iterator<Item = T>) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{LONGEST_NAME, MOST, MOST_32, MOST_STATES, check};
     use crate::checkpoint::manifest::{
         FileFormat, Manifest, OperatorState, Previous, SourcePositions, StateFile, StoredDatabase, StoredFile, StoredState,
     };
@@ -348,6 +348,28 @@ mod tests {
             change(&mut manifest);
             let refused = check(&manifest).unwrap_err();
             assert!(refused.contains(reason), "{reason}: {refused}");
+        }
+    }
+
+    #[test]
+    fn the_highest_numbers_and_longest_names_are_taken() {
+        let mut manifest = sample();
+        (manifest.checkpoint, manifest.records_in, manifest.incarnation) = (MOST, MOST, MOST_32);
+        manifest.job = "j".repeat(LONGEST_NAME);
+        manifest.sources[0].splits[1].id = MOST_32;
+        let state = manifest.operators[0].states[0].clone();
+        let states = (0..MOST_STATES).map(|number| StoredState { name: format!("s{number}"), ..state.clone() });
+        manifest.operators[0].states = states.collect();
+        assert_eq!(check(&manifest), Ok(()));
+    }
+
+    #[test]
+    fn names_that_no_file_of_a_database_has_are_refused() {
+        for name in ["", ".", "..", "a/b", "a\\b", "a\0b"] {
+            let mut manifest = sample();
+            manifest.databases[0].files[0].name = name.to_owned();
+            let refused = check(&manifest).unwrap_err();
+            assert!(refused.contains("in a database, which no state has") || refused.contains("control characters"), "{name}: {refused}");
         }
     }
 
