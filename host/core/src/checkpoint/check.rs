@@ -241,6 +241,8 @@ mod tests {
     use crate::checkpoint::manifest::{
         FileFormat, Manifest, OperatorState, Previous, SourcePositions, StateFile, StoredDatabase, StoredFile, StoredState,
     };
+    use crate::checkpoint::snapshot::{OperatorSnapshot, Snapshot};
+    use crate::key_group::KeyGroup;
     use crate::source::Split;
     use tidemill_wit::schema::{Type, TypeTable};
 
@@ -361,6 +363,26 @@ mod tests {
         let states = (0..MOST_STATES).map(|number| StoredState { name: format!("s{number}"), ..state.clone() });
         manifest.operators[0].states = states.collect();
         assert_eq!(check(&manifest), Ok(()));
+    }
+
+    #[test]
+    fn a_state_file_of_another_worker_checkpoint_or_job_is_refused() {
+        let mut manifest = Manifest { checkpoint: 7, ..sample() };
+        // The content of the groups is not what this is about.
+        manifest.operators[0].key = None;
+        let check = |checkpoint, worker, uid, group| {
+            let operators = vec![OperatorSnapshot { uid, pass: None, groups: vec![(KeyGroup(group), &[][..])], broadcast: &[] }];
+            let file = &manifest.files[1];
+            manifest.check_snapshot(file, &Snapshot { checkpoint, worker, operators }).map_err(|error| error.chain())
+        };
+        // Of two workers, the second has the upper half of 128 groups.
+        assert_eq!((check(7, 1, "op", 64), check(7, 1, "op", 127)), (Ok(()), Ok(())));
+        let refused =
+            [check(8, 1, "op", 64), check(7, 0, "op", 64), check(7, 1, "other", 64), check(7, 1, "op", 63), check(7, 1, "op", 128)];
+        let reasons = ["of checkpoint 8", "of worker 0", "operator other", "key group 63", "key group 128"];
+        for (refused, reason) in refused.into_iter().zip(reasons) {
+            assert!(refused.unwrap_err().contains(reason), "{reason}");
+        }
     }
 
     #[test]
