@@ -44,7 +44,7 @@ pub trait Disk: Send + Sync {
             }
         }
     }
-    /// Reads a whole file of at most so many bytes.
+    /// Reads a whole file, which has at most `most` bytes.
     ///
     /// # Errors
     /// The operating system's, or that the file is longer ([`io::ErrorKind::FileTooLarge`]): no more is read of it.

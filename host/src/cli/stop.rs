@@ -90,7 +90,7 @@ pub(super) fn stop(options: &Options) -> Result<()> {
     let outcome = ask(&options.job.dir()?, &request, &key).or_else(|refusal| stopped_before(savepoint, &key, refusal))?;
     let saved = shown(outcome.path());
     print(&match outcome {
-        Outcome::Finished { checkpoint, .. } => format!("the job had come to its end, with checkpoint {checkpoint}{saved}\n"),
+        Outcome::Finished { checkpoint, .. } => format!("the job had finished, with checkpoint {checkpoint}{saved}\n"),
         Outcome::Stopped { checkpoint, .. } => format!("the job has stopped at checkpoint {checkpoint}{saved}\n"),
         Outcome::Saved { .. } | Outcome::Rescaled { .. } => return Err(other_outcome()),
     });

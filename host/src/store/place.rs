@@ -37,8 +37,8 @@ pub(crate) fn check(disk: &dyn Disk, savepoint: &Path, checkpoints: &Path) -> Re
     Ok(())
 }
 
-/// The path by which something is known, whatever links lead to it. It need not exist yet.
-fn resolved(disk: &dyn Disk, path: &Path) -> PathBuf {
+/// Returns a path with all links in it resolved, so that two names of one place are seen to be equal. The path need not exist yet.
+pub(crate) fn resolved(disk: &dyn Disk, path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|dir| Some((dir, disk.canonical(dir).ok()?)));
     match there.and_then(|(dir, real)| Some(real.join(path.strip_prefix(dir).ok()?))) {
         // An empty rest would end the path with a slash.

@@ -51,7 +51,7 @@ impl Manifest {
         let corrupt = |what: String| Error::corrupt(format!("state file {} {what}", file.path));
         if (snapshot.checkpoint, snapshot.worker) != (self.checkpoint, file.worker) {
             let (checkpoint, worker) = (snapshot.checkpoint, snapshot.worker);
-            return Err(corrupt(format!("is that of worker {worker} of checkpoint {checkpoint}, not what the manifest says")));
+            return Err(corrupt(format!("belongs to worker {worker} of checkpoint {checkpoint}, not to those of the manifest")));
         }
         let range = range_of(file.worker, self.max_parallelism, self.parallelism);
         for operator in &snapshot.operators {
@@ -100,7 +100,7 @@ fn name(what: &str, name: &str) -> Result<(), String> {
     let allowed = !name.starts_with('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     match name.len() {
         length if length > LONGEST_NAME => Err(format!("{what}, of {length} characters, where {LONGEST_NAME} are the most")),
-        _ if !allowed => Err(format!("{what} {name:?}, which is none that a job spec can give")),
+        _ if !allowed => Err(format!("{what} {name:?}, which no job spec can give")),
         _ => Ok(()),
     }
 }
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!((check(7, 1, "op", 64), check(7, 1, "op", 127)), (Ok(()), Ok(())));
         let refused =
             [check(8, 1, "op", 64), check(7, 0, "op", 64), check(7, 1, "other", 64), check(7, 1, "op", 63), check(7, 1, "op", 128)];
-        let reasons = ["of checkpoint 8", "of worker 0", "operator other", "key group 63", "key group 128"];
+        let reasons = ["of checkpoint 8", "worker 0 of checkpoint 7", "operator other", "key group 63", "key group 128"];
         for (refused, reason) in refused.into_iter().zip(reasons) {
             assert!(refused.unwrap_err().contains(reason), "{reason}");
         }

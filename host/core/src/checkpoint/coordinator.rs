@@ -11,7 +11,7 @@ use crate::exchange::{Barrier, Purpose};
 
 /// The longest pause between a checkpoint that failed and the next one at the end of input or for a stop.
 const RETRY_PAUSE: i64 = 1_000;
-/// So many checkpoints in a row may not be stored because files are gone before that counts as a failure.
+/// The number of checkpoints in a row that may lack files before the next one counts as failed.
 const MOST_VANISHED: u32 = 10;
 
 /// When checkpoints are taken (Flink's `CheckpointingOptions`; all times in milliseconds).
@@ -89,7 +89,7 @@ pub enum Event {
     Drain,
     /// The user wants a savepoint, beside the checkpoints: it is the next to be taken.
     Savepoint,
-    /// The user wants a checkpoint at once, whatever the interval and the pause are.
+    /// The user wants a checkpoint at once, without regard to the interval and the pause.
     Checkpoint,
 }
 

@@ -26,7 +26,7 @@ const POLL_BYTES: usize = 512 * 1024;
 /// By which factor a turn reads less after a barrier has not got through in time.
 const CAUTION: usize = 8;
 /// How many splits that have ended a subtask of an unbounded source remembers. Splits of such sources end when they are gone, such as rotated
-/// files, and new ones come for ever; a checkpoint stores all that are remembered.
+/// files, while new ones keep coming; a checkpoint stores every remembered split.
 const ENDED_SPLITS: usize = 10_000;
 /// The lane of the valid records.
 pub const MAIN_LANE: usize = 0;

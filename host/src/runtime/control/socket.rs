@@ -35,9 +35,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The socket of a job.
-#[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
+    disk: Arc<dyn Disk>,
     control: Control,
     /// Dropping it ends the thread.
     open: Option<oneshot::Sender<()>>,
@@ -68,7 +68,7 @@ impl Socket {
                 warn!("no client can reach the control socket of the job: {error}");
             }
         })?;
-        Ok(Self { path, control: control.clone(), open: Some(open), ended })
+        Ok(Self { path, disk: Arc::clone(disk), control: control.clone(), open: Some(open), ended })
     }
 
     /// Removes the socket's name, so that no client comes any more, and answers those that the job has not answered. From then on another
@@ -77,7 +77,7 @@ impl Socket {
         if self.open.take().is_some() {
             self.control.answer_all(|_| Err(lost()));
             // If it cannot be removed, the next process removes it.
-            _ = std::fs::remove_file(&self.path);
+            _ = self.disk.remove(&self.path);
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn submit(request: Request, key: Option<&str>, control: &Contro
     if let Some(path) = request.savepoint().filter(|path| !path.is_absolute()) {
         return Err(Error::config(format!("the folder of a savepoint is a path from the root, and `{}` is not", path.display())));
     }
-    let folder = request.savepoint().map(|path| resolved(&*place.disk, path));
+    let folder = request.savepoint().map(|path| place::resolved(&*place.disk, path));
     let request = folder.into_iter().fold(request, Request::at);
     if !control.knows(&key)
         && let Some(outcome) = performed_before(&request, &key, place)?
@@ -124,17 +124,7 @@ fn taken(path: &Path) -> Error {
     Error::config(format!("the job had stopped for this trigger id, with the savepoint in {}, and was started again since", path.display()))
 }
 
-/// The path by which a folder is known, whatever links lead to it, so that two requests for one folder are seen to be.
-fn resolved(disk: &dyn Disk, path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|folder| Some((folder, disk.canonical(folder).ok()?)));
-    match there.and_then(|(folder, real)| Some(real.join(path.strip_prefix(folder).ok()?))) {
-        // An empty rest would end the path with a slash.
-        Some(real) => real.components().collect(),
-        None => path.to_owned(),
-    }
-}
-
-/// Returns the client's key for a request, or one that nobody else has.
+/// Returns the client's key for a request, or a random one.
 pub(super) fn checked(key: Option<&str>) -> Result<String> {
     let Some(key) = key else { return Ok(random_key()) };
     if key.is_empty() || key.len() > LONGEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -143,7 +133,7 @@ pub(super) fn checked(key: Option<&str>) -> Result<String> {
     Ok(key.to_owned())
 }
 
-/// Returns a key that nobody else has.
+/// Returns a random key, unique to the request.
 #[must_use]
 pub fn random_key() -> String {
     format!("{:032x}", fastrand::u128(..))
